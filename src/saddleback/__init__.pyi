@@ -56,6 +56,7 @@ from saddleback.rules import ExpectedSarsa as ExpectedSarsa
 from saddleback.rules import FollowOn as FollowOn
 from saddleback.rules import Form as Form
 from saddleback.rules import GRetrace as GRetrace
+from saddleback.rules import GTD2Split as GTD2Split
 from saddleback.rules import Importance as Importance
 from saddleback.rules import NoTrace as NoTrace
 from saddleback.rules import RegularisedCorrection as RegularisedCorrection
@@ -65,6 +66,7 @@ from saddleback.rules import Saddle as Saddle
 from saddleback.rules import Sampled as Sampled
 from saddleback.rules import Sarsa as Sarsa
 from saddleback.rules import SemiGradient as SemiGradient
+from saddleback.rules import SplitSaddle as SplitSaddle
 from saddleback.rules import State as State
 from saddleback.rules import Trace as Trace
 from saddleback.rules import TreeBackup as TreeBackup

@@ -34,6 +34,7 @@ def form(name):
 FORMS = {
     "SemiGradient": SemiGradient(),
     "Saddle": forms.Saddle(),
+    "SplitSaddle": forms.SplitSaddle(),
     "Correction": forms.Correction(),
     "UpdateNorm": forms.UpdateNorm(),
     "RegularisedCorrection": forms.RegularisedCorrection(2.5),

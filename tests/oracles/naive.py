@@ -18,6 +18,7 @@ ALGORITHMS = {
     "TD": ("importance", "semi-gradient", "state"),
     "GTD": ("none", "gtd", "state"),
     "GTD2": ("importance", "saddle", "state"),
+    "GTD2Split": ("importance", "split", "state"),
     "TDC": ("importance", "correction", "state"),
     "TDRC": ("importance", "tdrc", "state"),
     "ETD": ("importance", "semi-gradient", "state"),
@@ -104,6 +105,9 @@ def learn(algorithm, parameter, phi, pi, mu, experience, alpha, beta, theta, ome
         elif update == "saddle":
             d_theta = (features - gamma1 * b) * u
             d_omega = delta * e - (features @ omega) * features
+        elif update == "split":
+            d_theta = features * (features @ omega) - gamma1 * x * u
+            d_omega = delta * e - (features @ omega) * features
         elif update == "correction":
             d_theta = delta * e - gamma1 * x * u
             d_omega = delta * e - (features @ omega) * features
@@ -127,6 +131,7 @@ def iterate(algorithm, A, b, M, alpha, beta, steps, theta, omega, eta=1.0):
         d_theta = {
             "semi-gradient": g,
             "saddle": -A.T @ omega,
+            "split": M @ omega - (A.T + M) @ omega,
             "gtd": -A.T @ omega,
             "correction": g - (A.T + M) @ omega,
             "tdrc": g - (A.T + M) @ omega,
@@ -134,6 +139,7 @@ def iterate(algorithm, A, b, M, alpha, beta, steps, theta, omega, eta=1.0):
         d_omega = {
             "semi-gradient": 0.0,
             "saddle": g - M @ omega,
+            "split": g - M @ omega,
             "gtd": g - omega,
             "correction": g - M @ omega,
             "tdrc": g - M @ omega - eta * omega,

@@ -21,7 +21,7 @@ def test_every_named_rule_keeps_the_contract(rule):
 def test_every_name_is_exported_and_documented():
     names = {
         "GES", "GQ", "ABQ", "GTB", "GRetrace", "ExpectedSarsa", "Sarsa",
-        "TD", "GTD", "GTD2", "TDC", "TDRC", "ETD",
+        "TD", "GTD", "GTD2", "GTD2Split", "TDC", "TDRC", "ETD",
     }  # fmt: skip
     assert names == set(NAMED)
     for name in names:

@@ -19,6 +19,7 @@ SOURCES = {
     "GES": ["yang2021"], "GQ": ["maei2010"], "ABQ": ["mahmood2017"], "GTB": ["touati2018"],
     "GRetrace": ["touati2018", "munos2016"], "ExpectedSarsa": ["vanseijen2009"],
     "Sarsa": ["rummery1994"], "TD": ["sutton1988"], "GTD": ["sutton2008"], "GTD2": ["sutton2009"],
+    "GTD2Split": ["sutton2009", "geist2014"],
     "TDC": ["sutton2009"], "TDRC": ["ghiassian2020"], "ETD": ["sutton2016", "hallak2016"],
     "Retrace": ["munos2016"], "TreeBackup": ["precup2000"], "ActionDependent": ["mahmood2017"],
 }  # fmt: skip

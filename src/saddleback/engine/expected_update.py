@@ -1,6 +1,6 @@
 """The update in expectation: samples replaced by A, b, M and C = E[γ'x eᵀ].
 
-θ ← θ + α (td·(Aθ+b) − Tω)        T = saddle·Aᵀ + correction·C
+θ ← θ + α (td·(Aθ+b) − Tω)        T = saddle·Aᵀ + correction·C − gram_theta·M
 ω ← ω + β (dual·(Aθ+b) − Wω)      W = gram·M + shrink·I
 """
 
@@ -45,7 +45,7 @@ class ExpectedLearners(MeasuredWeights):
         c = form.coefficients
         self.theta, self.omega = theta, omega
         self.diverged_at = np.full(len(theta), -1, dtype=np.int64)
-        T = np.ascontiguousarray(c.saddle * A.T + c.correction * C)
+        T = np.ascontiguousarray(c.saddle * A.T + c.correction * C - c.gram_theta * M)
         W = np.ascontiguousarray(c.gram * M + c.shrink * np.eye(len(b)))
         self._update = ExpectedUpdate(
             np.ascontiguousarray(A), np.ascontiguousarray(b), T, W, float(c.td), float(c.dual)

@@ -27,7 +27,7 @@ def iterate(
 ) -> Run:
     """Iterate the expected update of the system's rule.
 
-        θ ← θ + α (td·(Aθ+b) − saddle·Aᵀω − correction·Cω)
+        θ ← θ + α (td·(Aθ+b) − saddle·Aᵀω − correction·Cω + gram_theta·Mω)
         ω ← ω + β (dual·(Aθ+b) − gram·Mω − shrink·ω)
 
     with the coefficients of the rule's form, C = E[γ'x eᵀ] (= Aᵀ + M without emphasis), and both

@@ -9,6 +9,7 @@ from saddleback.rules.forms import (
     RegularisedCorrection,
     Saddle,
     SemiGradient,
+    SplitSaddle,
     UpdateNorm,
 )
 from saddleback.rules.named import *  # noqa: F403
@@ -43,6 +44,7 @@ __all__ = [
     "Saddle",
     "Sampled",
     "SemiGradient",
+    "SplitSaddle",
     "State",
     "Terms",
     "Trace",

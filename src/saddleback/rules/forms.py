@@ -1,8 +1,8 @@
 """Forms: how the TD error, carried back by the trace, updates θ and ω.
 
-With u = eᵀω every form of the family is given by six coefficients,
+With u = eᵀω every form of the family is given by seven coefficients,
 
-    Δθ = α (td · δe  +  saddle · (φ − γ'b) u  −  correction · γ'x u)
+    Δθ = α (td · δe  +  saddle · (φ − γ'b) u  −  correction · γ'x u  +  gram_theta · (φᵀω) φ)
     Δω = β (dual · δe  −  gram · (φᵀω) φ  −  shrink · ω)
 
 both from the old θ and ω. The kernel multiplies by them and does not branch. To add a form, write
@@ -21,13 +21,13 @@ from saddleback import _validate
 class Coefficients(NamedTuple):
     """The factors of the terms of Δθ and Δω; 0 unless given.
 
-    Δθ = α (td · δe  +  saddle · (φ − γ'b) u  −  correction · γ'x u)
+    Δθ = α (td · δe  +  saddle · (φ − γ'b) u  −  correction · γ'x u  +  gram_theta · (φᵀω) φ)
     Δω = β (dual · δe  −  gram · (φᵀω) φ  −  shrink · ω)
 
     Examples
     --------
     >>> Coefficients(td=1.0)  # the semi-gradient form
-    Coefficients(td=1.0, saddle=0.0, correction=0.0, dual=0.0, gram=0.0, shrink=0.0)
+    Coefficients(td=1.0, saddle=0.0, correction=0.0, dual=0.0, gram=0.0, shrink=0.0, gram_theta=0.0)
     """
 
     td: float = 0.0
@@ -42,6 +42,8 @@ class Coefficients(NamedTuple):
     """Of −(φᵀω)φ in Δω: M in expectation."""
     shrink: float = 0.0
     """Of −ω in Δω: the regulariser."""
+    gram_theta: float = 0.0
+    """Of (φᵀω)φ in Δθ: M in expectation."""
 
 
 @dataclass(frozen=True)
@@ -92,13 +94,32 @@ class Saddle(Form):
     Examples
     --------
     >>> Saddle().coefficients
-    Coefficients(td=0.0, saddle=1.0, correction=0.0, dual=1.0, gram=1.0, shrink=0.0)
+    Coefficients(td=0.0, saddle=1.0, correction=0.0, dual=1.0, gram=1.0, shrink=0.0, gram_theta=0.0)
     """
 
     @property
     def coefficients(self) -> Coefficients:
         """Descent in θ, ascent in ω."""
         return Coefficients(saddle=1.0, dual=1.0, gram=1.0)
+
+
+@dataclass(frozen=True)
+class SplitSaddle(Form):
+    """Δθ = α((φᵀω)φ − γ'x u), Δω = β(δe − (φᵀω)φ): `Saddle` with Aᵀ split into M and C = E[γ'x eᵀ].
+
+    The same mean as `Saddle`, −Aᵀω = Mω − Cω, with other noise: the first part has no trace and no
+    ratio. With an emphasis C is not Aᵀ + M, and the form is not a descent.
+
+    Examples
+    --------
+    >>> SplitSaddle().coefficients.correction, SplitSaddle().coefficients.gram_theta
+    (1.0, 1.0)
+    """
+
+    @property
+    def coefficients(self) -> Coefficients:
+        """Descent in θ by two terms, ascent in ω."""
+        return Coefficients(correction=1.0, dual=1.0, gram=1.0, gram_theta=1.0)
 
 
 @dataclass(frozen=True)
@@ -111,7 +132,7 @@ class Correction(Form):
     Examples
     --------
     >>> Correction().coefficients
-    Coefficients(td=1.0, saddle=0.0, correction=1.0, dual=1.0, gram=1.0, shrink=0.0)
+    Coefficients(td=1.0, saddle=0.0, correction=1.0, dual=1.0, gram=1.0, shrink=0.0, gram_theta=0.0)
     """
 
     @property
@@ -129,7 +150,7 @@ class UpdateNorm(Form):
     Examples
     --------
     >>> UpdateNorm().coefficients
-    Coefficients(td=0.0, saddle=1.0, correction=0.0, dual=1.0, gram=0.0, shrink=1.0)
+    Coefficients(td=0.0, saddle=1.0, correction=0.0, dual=1.0, gram=0.0, shrink=1.0, gram_theta=0.0)
     """
 
     @property

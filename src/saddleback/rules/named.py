@@ -19,6 +19,7 @@ from saddleback.rules.forms import (
     RegularisedCorrection,
     Saddle,
     SemiGradient,
+    SplitSaddle,
     UpdateNorm,
 )
 from saddleback.rules.rule import Rule
@@ -260,8 +261,7 @@ def GTD2(lam: float) -> Rule:
         e ← γλρ e + ρφ        ω ← ω + β(δe − (φᵀω)φ)        θ ← θ + α(φ − γ'φ(S')) eᵀω
 
     Fixed point of TD(λ). Published versions differ in the position of ρ, e.g. ρ(δ − φᵀω)φ for the
-    auxiliary weights, and for λ > 0 in writing θ's step as φ(φᵀω) − γ'(1−λ)φ(S')eᵀω: the same mean
-    with different noise.
+    auxiliary weights, and for λ > 0 in θ's step (`GTD2Split`): the same mean with different noise.
 
     Examples
     --------
@@ -269,6 +269,24 @@ def GTD2(lam: float) -> Rule:
     Rule(trace=Importance(lam=0.0), form=Saddle(), bootstrap=State())
     """
     return Rule(Importance(lam), Saddle(), State())
+
+
+@named_rule
+def GTD2Split(lam: float) -> Rule:
+    """GTD2(λ) with the term φφᵀω, as in Geist & Scherrer 2014 (Sutton et al. 2009 for λ = 0).
+
+        e ← γλρ e + ρφ        ω ← ω + β(δe − (φᵀω)φ)
+        θ ← θ + α((φᵀω)φ − γ'(1−λ)φ(S') eᵀω)
+
+    Fixed point of TD(λ). The mean update is that of `GTD2`; since φφᵀω has no trace and no ratio,
+    the noise differs.
+
+    Examples
+    --------
+    >>> GTD2Split(0.0)
+    Rule(trace=Importance(lam=0.0), form=SplitSaddle(), bootstrap=State())
+    """
+    return Rule(Importance(lam), SplitSaddle(), State())
 
 
 @named_rule

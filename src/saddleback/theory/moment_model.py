@@ -193,7 +193,7 @@ def of_batches(system: System) -> StepModel:
         h = basis.T @ (batch.A @ theta + batch.b)
         p[:k, :k], p[:k, n] = c.td * A, c.td * h
         if n > k:
-            p[:k, k:n] = -c.saddle * A.T - c.correction * (A.T + M)
+            p[:k, k:n] = -c.saddle * A.T - c.correction * (A.T + M) + c.gram_theta * M
             q[k:n, :k], q[k:n, n] = c.dual * A, c.dual * h
             q[k:n, k:n] = -c.gram * M - c.shrink * np.eye(k)
     scale = np.sqrt(system.batch_steps * count / (count - 1))

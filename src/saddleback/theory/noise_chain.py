@@ -137,6 +137,7 @@ class Noise:
             V[:, 1, k:n], V[:, 2, k:n] = self.e, self.phi
             U[:, 0, k:n] = beta * c.dual * self.e
             U[:, 1, :k] = -alpha * self.y
+            U[:, 2, :k] = alpha * c.gram_theta * self.phi
             U[:, 2, k:n] = -beta * c.gram * self.phi
         B = np.ones(n + 1)
         B[k:n] -= beta * c.shrink
