@@ -59,6 +59,7 @@ from saddleback.rules import GRetrace as GRetrace
 from saddleback.rules import GTD2Split as GTD2Split
 from saddleback.rules import Importance as Importance
 from saddleback.rules import NoTrace as NoTrace
+from saddleback.rules import QSigma as QSigma
 from saddleback.rules import RegularisedCorrection as RegularisedCorrection
 from saddleback.rules import Retrace as Retrace
 from saddleback.rules import Rule as Rule
@@ -66,6 +67,7 @@ from saddleback.rules import Saddle as Saddle
 from saddleback.rules import Sampled as Sampled
 from saddleback.rules import Sarsa as Sarsa
 from saddleback.rules import SemiGradient as SemiGradient
+from saddleback.rules import Sigma as Sigma
 from saddleback.rules import SplitSaddle as SplitSaddle
 from saddleback.rules import State as State
 from saddleback.rules import Trace as Trace

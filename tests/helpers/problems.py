@@ -3,14 +3,17 @@
 import numpy as np
 
 from oracles import naive
-from saddleback import ETD, GES, Experience, Problem, System, problems
+from saddleback import ETD, GES, Experience, Problem, QSigma, System, problems
 from saddleback.rules import make_with
 
 REWARDED = problems.two_state(gamma=0.5, rewards=[[1, -1], [0.5, 2]])
 """The two-state problem with non-zero rewards."""
 
-VARIANTS = {"ETD, own beta": lambda lam: ETD(lam, naive.FOLLOW_BETA)}
-"""Rules of the oracle that are named rules with other options."""
+VARIANTS = {
+    "ETD, own beta": lambda lam: ETD(lam, naive.FOLLOW_BETA),
+    "QSigma": lambda lam: QSigma(lam, naive.SIGMA),
+}
+"""Rules of the oracle with other options than those that the name alone gives."""
 
 
 def rule_named(name, parameter=0.4):

@@ -14,6 +14,7 @@ ALGORITHMS = {
     "GTB": ("tree-backup", "saddle", "expected"),
     "GRetrace": ("retrace", "saddle", "expected"),
     "ExpectedSarsa": ("importance", "semi-gradient", "expected"),
+    "QSigma": ("sigma", "semi-gradient", "expected"),
     "Sarsa": ("constant", "semi-gradient", "sampled"),
     "TD": ("importance", "semi-gradient", "state"),
     "GTD": ("none", "gtd", "state"),
@@ -24,6 +25,9 @@ ALGORITHMS = {
     "ETD": ("importance", "semi-gradient", "state"),
     "ETD, own beta": ("importance", "semi-gradient", "state"),
 }
+
+SIGMA = 0.3
+"""σ of Q(σ, λ)."""
 
 FOLLOW_BETA = 0.5
 """β of ETD(λ, β) (Hallak et al. 2016), the variant "own beta"."""
@@ -40,6 +44,8 @@ def trace_coefficient(trace, parameter, pi, mu, s, a):
         return parameter * pi[s, a]
     if trace == "retrace":
         return parameter * min(1.0, rho)
+    if trace == "sigma":
+        return parameter * (SIGMA * rho + (1 - SIGMA) * pi[s, a])
     if trace == "none":
         return 0.0
     assert trace == "action-dependent"

@@ -20,7 +20,7 @@ def test_every_named_rule_keeps_the_contract(rule):
 
 def test_every_name_is_exported_and_documented():
     names = {
-        "GES", "GQ", "ABQ", "GTB", "GRetrace", "ExpectedSarsa", "Sarsa",
+        "GES", "GQ", "ABQ", "GTB", "GRetrace", "ExpectedSarsa", "QSigma", "Sarsa",
         "TD", "GTD", "GTD2", "GTD2Split", "TDC", "TDRC", "ETD",
     }  # fmt: skip
     assert names == set(NAMED)
@@ -132,6 +132,8 @@ def test_traces_agree_in_known_special_cases():
     np.testing.assert_allclose(sb.Retrace(0.6).kappa(pi, pi), sb.Constant(0.6).kappa(pi, pi))
     np.testing.assert_allclose(sb.Importance(0.6).kappa(pi, pi), sb.Constant(0.6).kappa(pi, pi))
     mu = np.array([[0.5, 0.5]])
+    for sigma, end in ((1.0, sb.Importance(0.6)), (0.0, sb.TreeBackup(0.6))):
+        np.testing.assert_allclose(sb.Sigma(0.6, sigma).kappa(pi, mu), end.kappa(pi, mu))
     assert (sb.ActionDependent(0.0).kappa(pi, mu) == 0).all()
     # ζ = 1: ν = 1/max(μ, π), the least bootstrapping the action-dependent trace allows.
     np.testing.assert_allclose(sb.ActionDependent(1.0).kappa(pi, mu), pi / np.maximum(pi, mu))

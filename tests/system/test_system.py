@@ -18,6 +18,7 @@ TRACES = [
     sb.Constant(0.6),
     sb.TreeBackup(0.9),
     sb.Retrace(0.9),
+    sb.Sigma(0.6, 0.3),
     sb.ActionDependent(0.3),
     sb.ActionDependent(0.9),
     sb.NoTrace(),

@@ -22,6 +22,7 @@ from saddleback.rules.traces import (
     Importance,
     NoTrace,
     Retrace,
+    Sigma,
     Trace,
     TreeBackup,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "Saddle",
     "Sampled",
     "SemiGradient",
+    "Sigma",
     "SplitSaddle",
     "State",
     "Terms",

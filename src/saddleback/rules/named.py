@@ -29,6 +29,7 @@ from saddleback.rules.traces import (
     Importance,
     NoTrace,
     Retrace,
+    Sigma,
     TreeBackup,
 )
 
@@ -199,6 +200,25 @@ def ExpectedSarsa(lam: float) -> Rule:
     Rule(trace=Importance(lam=0.9), form=SemiGradient(), bootstrap=Expected())
     """
     return Rule(Importance(lam), SemiGradient(), Expected())
+
+
+@named_rule
+def QSigma(lam: float, sigma: float = 0.5) -> Rule:
+    """Q(σ, λ), De Asis et al. 2018 and Yang et al. 2018: `ExpectedSarsa` with the trace `Sigma`.
+
+        e ← γλ(σρ + (1−σ)π(A|S)) e + φ        θ ← θ + α δ e
+
+    Fixed point with kernel λ p(s'|s,a) (σ + (1−σ)μ(a'|s')) π(a'|s') in the resolvent: that of
+    `ExpectedSarsa` for σ = 1, that of tree backup for σ = 0; like them it may diverge. δ always has
+    the expectation under π, as in Sutton & Barto (7.17). The first papers put σφ(S',A') +
+    (1−σ)Σ_a π(a|S')φ(S',a) there, which off-policy evaluates π only with a further ratio ρ(S',A').
+
+    Examples
+    --------
+    >>> QSigma(0.9)
+    Rule(trace=Sigma(lam=0.9, sigma=0.5), form=SemiGradient(), bootstrap=Expected())
+    """
+    return Rule(Sigma(lam, sigma), SemiGradient(), Expected())
 
 
 @named_rule

@@ -188,6 +188,44 @@ class Retrace(_Lambda):
 
 
 @dataclass(frozen=True)
+class Sigma(_Lambda):
+    """κ = λ(σρ + (1−σ)π): between importance sampling, σ = 1, and tree backup, σ = 0.
+
+    The trace of Q(σ) with the expected value as control variate (De Asis et al. 2018).
+
+    Examples
+    --------
+    >>> Sigma(0.5, sigma=0.5).kappa(np.array([[0.8, 0.2]]), np.array([[0.25, 0.8]]))
+    array([[1.    , 0.1125]])
+    """
+
+    sigma: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "sigma", _validate.unit("Sigma", "sigma", self.sigma))
+
+    @property
+    def uses_mu(self) -> bool:
+        """Whether κ depends on μ: unless λ or σ is 0."""
+        return self.lam > 0 and self.sigma > 0
+
+    @property
+    def flow_uses_mu(self) -> bool:
+        """Whether μκ depends on μ: unless it is λπ, σ = 1."""
+        return self.lam > 0 and self.sigma < 1
+
+    @property
+    def bound(self) -> float | None:
+        """None unless σ = 0: ρ has no bound."""
+        return None if self.uses_mu else self.lam
+
+    def kappa(self, pi: FloatArray, mu: FloatArray) -> FloatArray:
+        """Return λ(σ π/μ + (1 − σ) π)."""
+        return self.lam * (self.sigma * ratio(pi, mu) + (1.0 - self.sigma) * pi)
+
+
+@dataclass(frozen=True)
 class ActionDependent(Trace):
     """κ = ν_ζ(s,a) π(a|s): bootstrapping that depends on the action (Mahmood et al. 2017).
 
