@@ -72,7 +72,10 @@ from saddleback.rules import SplitSaddle as SplitSaddle
 from saddleback.rules import State as State
 from saddleback.rules import Trace as Trace
 from saddleback.rules import TreeBackup as TreeBackup
+from saddleback.rules import TruncatedImportance as TruncatedImportance
+from saddleback.rules import TruncatedState as TruncatedState
 from saddleback.rules import UpdateNorm as UpdateNorm
+from saddleback.rules import VTrace as VTrace
 from saddleback.system import System as System
 from saddleback.theory import MeanStability as MeanStability
 from saddleback.theory import lambda_ceiling as lambda_ceiling

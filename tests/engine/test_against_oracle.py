@@ -169,7 +169,7 @@ def test_expected_divergence_is_recorded_and_frozen():
     assert np.isinf(run.curves["mspbe"][-1, 1])
 
 
-@pytest.mark.parametrize("name", ["ExpectedSarsa", "Sarsa", "TD"])
+@pytest.mark.parametrize("name", ["ExpectedSarsa", "Sarsa", "TD", "VTrace"])
 def test_offline_on_a_horizon(name, monkeypatch):
     monkeypatch.setattr(sys.modules["saddleback.learning.learn_offline"], "CHUNK", 32)
     problem = problem_for(name, seed=16)
@@ -192,7 +192,7 @@ def test_offline_on_a_horizon(name, monkeypatch):
     np.testing.assert_allclose(run.theta, expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize("name", ["ExpectedSarsa", "TD"])
+@pytest.mark.parametrize("name", ["ExpectedSarsa", "TD", "VTrace"])
 def test_offline_by_episodes(name, monkeypatch):
     monkeypatch.setattr("saddleback.engine.chunking.CHUNK", 16)
     problem = problem_for(name, seed=17, termination=0.1)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from oracles import naive
-from saddleback import ETD, GES, Experience, Problem, QSigma, System, problems
+from saddleback import ETD, GES, Experience, Problem, QSigma, System, VTrace, problems
 from saddleback.rules import make_with
 
 REWARDED = problems.two_state(gamma=0.5, rewards=[[1, -1], [0.5, 2]])
@@ -12,6 +12,7 @@ REWARDED = problems.two_state(gamma=0.5, rewards=[[1, -1], [0.5, 2]])
 VARIANTS = {
     "ETD, own beta": lambda lam: ETD(lam, naive.FOLLOW_BETA),
     "QSigma": lambda lam: QSigma(lam, naive.SIGMA),
+    "VTrace": lambda lam: VTrace(lam, naive.RHO_BAR, naive.C_BAR),
 }
 """Rules of the oracle with other options than those that the name alone gives."""
 

@@ -17,6 +17,7 @@ ALGORITHMS = {
     "QSigma": ("sigma", "semi-gradient", "expected"),
     "Sarsa": ("constant", "semi-gradient", "sampled"),
     "TD": ("importance", "semi-gradient", "state"),
+    "VTrace": ("truncated", "semi-gradient", "state"),
     "GTD": ("none", "gtd", "state"),
     "GTD2": ("importance", "saddle", "state"),
     "GTD2Split": ("importance", "split", "state"),
@@ -28,6 +29,9 @@ ALGORITHMS = {
 
 SIGMA = 0.3
 """σ of Q(σ, λ)."""
+
+RHO_BAR, C_BAR = 1.3, 0.8
+"""Truncation of the TD error and of the trace, in V-trace (Espeholt et al. 2018)."""
 
 FOLLOW_BETA = 0.5
 """β of ETD(λ, β) (Hallak et al. 2016), the variant "own beta"."""
@@ -46,6 +50,8 @@ def trace_coefficient(trace, parameter, pi, mu, s, a):
         return parameter * min(1.0, rho)
     if trace == "sigma":
         return parameter * (SIGMA * rho + (1 - SIGMA) * pi[s, a])
+    if trace == "truncated":
+        return parameter * min(C_BAR, rho)
     if trace == "none":
         return 0.0
     assert trace == "action-dependent"
@@ -78,6 +84,7 @@ def walk(algorithm, parameter, phi, pi, mu, experience):
     trace, _, bootstrap = ALGORITHMS[algorithm]
     p = phi.shape[-1]
     e, gamma, rho_before, follow = np.zeros(p), 0.0, 0.0, 0.0
+    E, c_before = np.zeros(p), 0.0
     for s, a, reward, s1, a1, gamma1, start in experience:
         if start:
             e, gamma = np.zeros(p), 0.0
@@ -92,6 +99,9 @@ def walk(algorithm, parameter, phi, pi, mu, experience):
             w = rho * (parameter + (1 - parameter) * follow)
         kappa = trace_coefficient(trace, parameter, pi, mu, s, a)
         e = gamma * kappa * e + w * features
+        if algorithm == "VTrace":  # the trace of Π c_i φ, and ρ_t in front of δ_t
+            E = gamma * c_before * E + features
+            e, c_before = min(RHO_BAR, rho) * E, kappa
         b = bootstrap_features(bootstrap, phi, pi, s1, a1)
         x = correction_features(trace, parameter, bootstrap, phi, pi, mu, s1)
         yield e, features, b, x, reward, gamma1
@@ -165,12 +175,14 @@ def learn_offline(algorithm, lam, phi, pi, mu, experience, alpha, theta, updates
             if k > t and start:
                 break
             if k > t:
-                c *= experience[k - 1][5] * trace_coefficient(trace, lam, pi, mu, s, a)
+                passing = experience[k - 1][:2] if algorithm == "VTrace" else (s, a)
+                c *= experience[k - 1][5] * trace_coefficient(trace, lam, pi, mu, *passing)
+            rho = min(RHO_BAR, pi[s, a] / mu[s, a]) if algorithm == "VTrace" else 1.0
             features = phi[s] if bootstrap == "state" else phi[s, a]
             b = bootstrap_features(bootstrap, phi, pi, s1, a1)
-            total += c * (reward + gamma1 * theta @ b - theta @ features)
+            total += c * rho * (reward + gamma1 * theta @ b - theta @ features)
         s, a = experience[t][:2]
-        w = pi[s, a] / mu[s, a] if bootstrap == "state" else 1.0
+        w = pi[s, a] / mu[s, a] if bootstrap == "state" and algorithm != "VTrace" else 1.0
         features = phi[s] if bootstrap == "state" else phi[s, a]
         theta = theta + alpha(t + 1) * w * total * features
     return theta
@@ -182,6 +194,13 @@ def system(algorithm, parameter, phi, pi, mu, P, ends, R, gamma, visits):
     states, actions = pi.shape
     pairs = [(s, a) for s in range(states) for a in range(actions)]
     stay = gamma * P * (1 - ends)
+    if algorithm == "VTrace":  # v + (I − P_c)⁻¹ (r_ρ̄ + P_ρ̄ v − diag(Σ_a μρ̄) v)
+        D, rho = np.diag(visits), pi / mu
+        flow = mu * np.minimum(RHO_BAR, rho)
+        P_c = np.einsum("sa,sat->st", mu * parameter * np.minimum(C_BAR, rho), stay)
+        left = phi.T @ D @ np.linalg.inv(np.eye(states) - P_c)
+        error = np.einsum("sa,sat->st", flow, stay) - np.diag(flow.sum(axis=1))
+        return left @ error @ phi, left @ (flow * R).sum(axis=1), phi.T @ D @ phi
     if bootstrap == "state":
         D = np.diag(visits)
         P_pi = np.einsum("sa,sat->st", pi, stay)

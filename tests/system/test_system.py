@@ -37,6 +37,8 @@ def test_exact_equals_dense_matrices(name, termination):
     np.testing.assert_allclose(system.A, A, rtol=1e-10, atol=1e-13)
     np.testing.assert_allclose(system.b, b, rtol=1e-10, atol=1e-13)
     np.testing.assert_allclose(system.M, M, rtol=1e-10, atol=1e-13)
+    if name == "VTrace":
+        return  # E[w | s] is not 1, and no correction x is defined
     weight = None
     if name.startswith("ETD"):
         beta = mdp.gamma if name == "ETD" else naive.FOLLOW_BETA

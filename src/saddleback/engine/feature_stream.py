@@ -15,7 +15,7 @@ import numpy as np
 from saddleback._jit import compiled
 from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray
 from saddleback.engine.stream_columns import Columns
-from saddleback.engine.tabular_stream import fill_decay_and_weight
+from saddleback.engine.tabular_stream import CARRIED, fill_decay_and_weight
 from saddleback.errors import RuleMismatch
 from saddleback.features import Features
 from saddleback.features.base import encode
@@ -83,7 +83,7 @@ class FeatureStreamer:
         self._features, self._rules, self._copies = features, rules, copies
         # Every action activates the same number of copies.
         self._active = np.array([np.flatnonzero(row) for row in copies], dtype=np.uint32)
-        self._carries = [np.zeros(3) for _ in rules]
+        self._carries = [np.zeros(CARRIED) for _ in rules]
 
     def _encode(self, observations: FloatArray, *rows: IntArray) -> list[Encoded]:
         """Return the features of the states in ``rows``, encoded once."""

@@ -1,6 +1,6 @@
 """Streams of finite problems: experience turned into numbers by the terms of a rule.
 
-    c_t = γ_t κ(S_t, A_t)    the decay of the trace, 0 at an episode's start
+    c_t = γ_t l_{t-1} κ_t    the decay of the trace, 0 at an episode's start
     w_t                      the weight with which φ_t enters it
 
 γ_t is the discount of the step before. An emphasis multiplies w_t by 1 − share + share·f_t with
@@ -18,6 +18,9 @@ from saddleback.engine.experience import Experience
 from saddleback.engine.stream_columns import Columns, SparseRows, sparse_rows
 from saddleback.rules import Terms
 
+CARRIED = 4
+"""Numbers that one step passes to the next: γ, ρ, f and l."""
+
 
 class Streamer:
     """Turns consecutive chunks of experience into streams, with state carried between them."""
@@ -27,7 +30,7 @@ class Streamer:
         self._n_actions = n_actions
         self._phi = sparse_rows(terms.phi)
         self._next = sparse_rows(terms.bootstrap, terms.correction)
-        self._carry = np.zeros(3)
+        self._carry = np.zeros(CARRIED)
 
     def __call__(self, experience: Experience) -> Columns:
         """Return the stream of the next chunk."""
@@ -76,17 +79,17 @@ def fill_decay_and_weight(
     decay: FloatArray,
     weight: FloatArray,
 ) -> None:
-    """Fill c_t and w_t, from ``rows`` of the terms; ``carry`` is (γ, ρ, f) of the step before."""
-    gamma, ratio, follow = carry[0], carry[1], carry[2]
+    """Fill c_t and w_t, from ``rows`` of the terms; ``carry`` is `CARRIED` by the step before."""
+    gamma, ratio, follow, lead = carry[0], carry[1], carry[2], carry[3]
     share, beta = terms.emphasis, terms.follow
     for t in range(len(rows)):
         if start[t]:
             gamma, follow = 0.0, 0.0
         i = rows[t]
-        decay[t] = gamma * terms.kappa[i]
+        decay[t] = gamma * lead * terms.kappa[i]
         if share:  # otherwise it is not used, and may overflow
             passed = beta if beta >= 0.0 and gamma != 0.0 else gamma
             follow = passed * ratio * follow + 1.0
         weight[t] = terms.weight[i] * (1.0 - share + share * follow)
-        gamma, ratio = discount[t], terms.rho[i]
-    carry[0], carry[1], carry[2] = gamma, ratio, follow
+        gamma, ratio, lead = discount[t], terms.rho[i], terms.lead[i]
+    carry[0], carry[1], carry[2], carry[3] = gamma, ratio, follow, lead

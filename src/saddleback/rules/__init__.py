@@ -1,6 +1,6 @@
 """Rules: an algorithm is a record of a trace, a form and a bootstrap."""
 
-from saddleback.rules.bootstraps import Bootstrap, Expected, Sampled, State
+from saddleback.rules.bootstraps import Bootstrap, Expected, Sampled, State, TruncatedState
 from saddleback.rules.emphasis import FollowOn
 from saddleback.rules.forms import (
     Coefficients,
@@ -25,6 +25,7 @@ from saddleback.rules.traces import (
     Sigma,
     Trace,
     TreeBackup,
+    TruncatedImportance,
 )
 
 __all__ = [
@@ -51,6 +52,8 @@ __all__ = [
     "Terms",
     "Trace",
     "TreeBackup",
+    "TruncatedImportance",
+    "TruncatedState",
     "UpdateNorm",
     "as_rule",
     "as_rules",

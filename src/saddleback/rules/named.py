@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from saddleback import _registry
 from saddleback.errors import InvalidParameter
-from saddleback.rules.bootstraps import Expected, Sampled, State
+from saddleback.rules.bootstraps import Expected, Sampled, State, TruncatedState
 from saddleback.rules.emphasis import FollowOn
 from saddleback.rules.forms import (
     Correction,
@@ -31,6 +31,7 @@ from saddleback.rules.traces import (
     Retrace,
     Sigma,
     TreeBackup,
+    TruncatedImportance,
 )
 
 Constructor = TypeVar("Constructor", bound=Callable[..., Rule])
@@ -255,6 +256,24 @@ def TD(lam: float) -> Rule:
     Rule(trace=Importance(lam=0.9), form=SemiGradient(), bootstrap=State())
     """
     return Rule(Importance(lam), SemiGradient(), State())
+
+
+@named_rule
+def VTrace(lam: float, rho_bar: float = 1.0, c_bar: float = 1.0) -> Rule:
+    """V-trace(λ), Espeholt et al. 2018: `TD` with truncated ratios in the TD error and the trace.
+
+        E ← γ c_{t-1} E + φ    c = λ min(c̄, ρ)        θ ← θ + α min(ρ̄, ρ) (R + γ' θᵀφ(S') − θᵀφ) E
+
+    In saddleback e = min(ρ̄, ρ)E. Tabular, it evaluates the policy π_ρ̄ ∝ min(ρ̄μ, π), not π unless
+    ρ̄ ≥ ρ everywhere; c̄ and λ only change the speed, and with features the fixed point. Off-policy
+    it may diverge like TD. The authors require c̄ ≤ ρ̄ and use 1 for both; here they are free.
+
+    Examples
+    --------
+    >>> print(VTrace(0.9), VTrace(0.9, rho_bar=2.0))
+    VTrace(0.9) VTrace(0.9, rho_bar=2)
+    """
+    return Rule(TruncatedImportance(lam, c_bar), SemiGradient(), TruncatedState(rho_bar))
 
 
 @named_rule

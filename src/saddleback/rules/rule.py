@@ -62,6 +62,11 @@ class Rule:
                 )
         if not isinstance(self.label, str):
             raise InvalidParameter(f"Rule: label must be text, got {self.label!r}.")
+        if self.bootstrap.weights_error and self.form.coefficients.correction:
+            raise InvalidParameter(
+                f"Rule: {self.bootstrap!r} weights the TD error, for which the correction x of "
+                f"{self.form!r} is not defined; use SemiGradient() or Saddle()."
+            )
         if self.emphasis is None:
             return
         if not isinstance(self.emphasis, FollowOn):

@@ -2,7 +2,9 @@
 
 All of them are tables over the pairs i = (s, a), in the order of ``Φ``:
 
-    φ_i    b_j    x_j    κ_i    w_i    ρ_i            (j the next pair)
+    φ_i    b_j    x_j    κ_i    w_i    ρ_i    l_i            (j the next pair)
+
+The trace is e_t = γ_t l_{t-1} κ_t e_{t-1} + w_t φ_t. l is 1 unless w is a weight of the TD error.
 
 A learner looks them up step by step, on a problem, a simulation or a log; `System.exact` takes
 their expectation. So all use one definition of a rule.
@@ -32,6 +34,8 @@ class Terms(NamedTuple):
         φ, b and x, [n, p]; b and x are those of the next pair.
     kappa, weight, rho
         κ, w (before any emphasis) and ρ, [n].
+    lead
+        The factor of the trace that depends on the pair before, l, [n].
     emphasis
         Share of the follow-on trace in the weight: w_t = w (1 − share + share·f_t).
     follow
@@ -50,6 +54,7 @@ class Terms(NamedTuple):
     kappa: FloatArray
     weight: FloatArray
     rho: FloatArray
+    lead: FloatArray
     emphasis: float = 0.0
     follow: float = np.nan
 
@@ -99,6 +104,8 @@ def tabulate(
     kappa = np.zeros_like(pi)
     kappa[acting] = _kappa(rule.trace, pi[acting], mu[acting], np.flatnonzero(acting))
     rho = ratio(pi, mu)
+    weight = rule.bootstrap.weight(rho)
+    kappa, lead = _leave(rule, kappa, weight)
     b = rule.bootstrap.rows(phi, pi)
     p = phi.shape[2]
     return Terms(
@@ -106,8 +113,9 @@ def tabulate(
         bootstrap=np.ascontiguousarray(b).reshape(-1, p),
         correction=np.repeat(_correction(b, kappa, phi, mu), phi.shape[1], axis=0),
         kappa=kappa.ravel(),
-        weight=rule.bootstrap.weight(rho).ravel(),
+        weight=weight.ravel(),
         rho=rho.ravel(),
+        lead=lead.ravel(),
         **_emphasis(rule),
     )
 
@@ -141,6 +149,8 @@ def tabulate_steps(
     else:
         kappa = _kappa(rule.trace, pi, mu)[steps]
     rho = ratio(target, behaviour)
+    weight = rule.bootstrap.weight(rho)
+    kappa, lead = _leave(rule, kappa, weight)
     everywhere = np.broadcast_to(phi, (len(pi), *phi.shape))
     b, x = rule.bootstrap.rows(everywhere, pi), np.zeros((0, phi.shape[1]))
     by_state = b.strides[1] == 0 or bool((b == b[:, :1]).all())
@@ -157,10 +167,23 @@ def tabulate_steps(
         bootstrap=np.ascontiguousarray(b).reshape(-1, phi.shape[1]),
         correction=x,
         kappa=kappa,
-        weight=rule.bootstrap.weight(rho),
+        weight=weight,
         rho=rho,
+        lead=lead,
         **_emphasis(rule),
     )
+
+
+def _leave(rule: Rule, kappa: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return κ and l: if w is a weight of the TD error, w and κ/w in place of κ and 1."""
+    if not rule.bootstrap.weights_error:
+        return kappa, np.ones_like(kappa)
+    if ((weight == 0) & (kappa > 0)).any():
+        raise RuleMismatch(
+            f"{rule}: a TD error of weight 0 ends the trace, so κ must be 0 where ρ is, as in "
+            "TruncatedImportance(…)."
+        )
+    return weight, np.divide(kappa, weight, out=np.zeros_like(kappa), where=weight > 0)
 
 
 def _emphasis(rule: Rule) -> dict[str, float]:

@@ -188,6 +188,38 @@ class Retrace(_Lambda):
 
 
 @dataclass(frozen=True)
+class TruncatedImportance(_Lambda):
+    """κ = λ min(c̄, ρ): importance sampling, truncated at c̄; `Retrace` for c̄ = 1.
+
+    Examples
+    --------
+    >>> TruncatedImportance(0.5, 2.0).kappa(np.array([[0.8, 0.2]]), np.array([[0.25, 0.8]]))
+    array([[1.   , 0.125]])
+    """
+
+    c_bar: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        limit = _validate.positive("TruncatedImportance", "c_bar", self.c_bar)
+        object.__setattr__(self, "c_bar", limit)
+
+    @property
+    def uses_mu(self) -> bool:
+        """Whether κ depends on μ: unless λ = 0."""
+        return self.lam > 0
+
+    @property
+    def bound(self) -> float | None:
+        """The largest κ, λc̄."""
+        return self.lam * self.c_bar
+
+    def kappa(self, pi: FloatArray, mu: FloatArray) -> FloatArray:
+        """Return λ min(c̄, π/μ)."""
+        return self.lam * np.minimum(self.c_bar, ratio(pi, mu))
+
+
+@dataclass(frozen=True)
 class Sigma(_Lambda):
     """κ = λ(σρ + (1−σ)π): between importance sampling, σ = 1, and tree backup, σ = 0.
 

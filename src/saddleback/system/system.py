@@ -6,7 +6,8 @@ in the long run under μ. With W the diagonal of trace weights, exactly,
 
     A = ΦᵀΞW(I − γP_κ)⁻¹(γP_b − I)Φ        b = ΦᵀΞW(I − γP_κ)⁻¹ r        M = ΦᵀΞΦ.
 
-Without an emphasis, C = Aᵀ + M: the saddle and correction forms of a trace solve the same system.
+Unless an emphasis or a truncation changes the mean weight, C = Aᵀ + M: the saddle and correction
+forms of a trace solve the same system.
 """
 
 from __future__ import annotations
@@ -111,9 +112,10 @@ class System(Tabular):
         visited = problem.visits > 0
         r = problem.mdp.R.reshape(-1, 1)
         expected_b = backward(problem, average(problem.behaviour, t.bootstrap))
-        expected_x = backward(problem, average(problem.behaviour, t.correction))
+        kept = expected_b - backward(problem, average(problem.behaviour, t.correction))
+        expected_x = expected_b - t.lead[:, None] * kept
         y = np.hstack([expected_b - t.phi, r, expected_x])
-        z = resolvent(problem, t.kappa, y, visited)
+        z = resolvent(problem, t, y, visited)
         left = t.phi.T * (problem.pair_visits.ravel() * expected_weight(problem, t))
         p = problem.p
         products = left @ z

@@ -304,7 +304,7 @@ class Exploration:
                         self.events.append(Event(n, j, *last))
                 if end == 1:
                     continue
-                trace = mdp.gamma * e * bool(self._kappa[s].any())
+                trace = mdp.gamma * t.lead[pair] * e * bool(self._kappa[s].any())
                 passed = self._follow * t.rho[pair] * follow if t.emphasis else 0.0
                 for a1, choice in self._node_actions(s):
                     part, successor = q * (1.0 - end) * choice, Node(s, a1, trace, passed)

@@ -48,7 +48,7 @@ def trace_radius(problem: Problem | Simulation, rule: Rule | str) -> float:
 
     # An emphasis grows by γρ (or βρ) per step, for any λ.
     emphasis = growth(t.rho, t.follow_decay(mdp.gamma)) if t.emphasis else 0.0
-    return max(growth(t.kappa, mdp.gamma), emphasis)
+    return max(growth(t.kappa * t.lead, mdp.gamma), emphasis)
 
 
 def above_ceiling(rule: Rule) -> str:
