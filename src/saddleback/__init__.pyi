@@ -49,6 +49,7 @@ from saddleback.rules import TDC as TDC
 from saddleback.rules import TDRC as TDRC
 from saddleback.rules import ActionDependent as ActionDependent
 from saddleback.rules import Bootstrap as Bootstrap
+from saddleback.rules import CappedImportance as CappedImportance
 from saddleback.rules import Constant as Constant
 from saddleback.rules import Correction as Correction
 from saddleback.rules import Expected as Expected

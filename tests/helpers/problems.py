@@ -3,7 +3,20 @@
 import numpy as np
 
 from oracles import naive
-from saddleback import ETD, GES, Experience, Problem, QSigma, System, VTrace, problems
+from saddleback import (
+    ETD,
+    GES,
+    CappedImportance,
+    Expected,
+    Experience,
+    Problem,
+    QSigma,
+    Rule,
+    Saddle,
+    System,
+    VTrace,
+    problems,
+)
 from saddleback.rules import make_with
 
 REWARDED = problems.two_state(gamma=0.5, rewards=[[1, -1], [0.5, 2]])
@@ -12,9 +25,15 @@ REWARDED = problems.two_state(gamma=0.5, rewards=[[1, -1], [0.5, 2]])
 VARIANTS = {
     "ETD, own beta": lambda lam: ETD(lam, naive.FOLLOW_BETA),
     "QSigma": lambda lam: QSigma(lam, naive.SIGMA),
+    "capped importance": lambda lam: capped(lam, naive.CAP),
     "VTrace": lambda lam: VTrace(lam, naive.RHO_BAR, naive.C_BAR),
 }
 """Rules of the oracle with other options than those that the name alone gives."""
+
+
+def capped(lam, cap):
+    """Return a rule whose trace caps the products of ratios."""
+    return Rule(CappedImportance(lam, cap), Saddle(), Expected())
 
 
 def rule_named(name, parameter=0.4):

@@ -14,6 +14,7 @@ ALGORITHMS = {
     "GTB": ("tree-backup", "saddle", "expected"),
     "GRetrace": ("retrace", "saddle", "expected"),
     "ExpectedSarsa": ("importance", "semi-gradient", "expected"),
+    "capped importance": ("capped", "saddle", "expected"),
     "QSigma": ("sigma", "semi-gradient", "expected"),
     "Sarsa": ("constant", "semi-gradient", "sampled"),
     "TD": ("importance", "semi-gradient", "state"),
@@ -33,6 +34,9 @@ SIGMA = 0.3
 RHO_BAR, C_BAR = 1.3, 0.8
 """Truncation of the TD error and of the trace, in V-trace (Espeholt et al. 2018)."""
 
+CAP = 2.5
+"""The largest product of ratios of the capped trace."""
+
 FOLLOW_BETA = 0.5
 """β of ETD(λ, β) (Hallak et al. 2016), the variant "own beta"."""
 
@@ -50,6 +54,8 @@ def trace_coefficient(trace, parameter, pi, mu, s, a):
         return parameter * min(1.0, rho)
     if trace == "sigma":
         return parameter * (SIGMA * rho + (1 - SIGMA) * pi[s, a])
+    if trace == "capped":
+        return parameter * min(CAP, rho)
     if trace == "truncated":
         return parameter * min(C_BAR, rho)
     if trace == "none":
@@ -85,6 +91,7 @@ def walk(algorithm, parameter, phi, pi, mu, experience):
     p = phi.shape[-1]
     e, gamma, rho_before, follow = np.zeros(p), 0.0, 0.0, 0.0
     E, c_before = np.zeros(p), 0.0
+    credits = []  # the product of ratios, as capped, from each step of the episode to this one
     for s, a, reward, s1, a1, gamma1, start in experience:
         if start:
             e, gamma = np.zeros(p), 0.0
@@ -98,6 +105,11 @@ def walk(algorithm, parameter, phi, pi, mu, experience):
         if algorithm.startswith("ETD"):
             w = rho * (parameter + (1 - parameter) * follow)
         kappa = trace_coefficient(trace, parameter, pi, mu, s, a)
+        if trace == "capped":
+            credits = credits if gamma > 0 else []
+            factor = min(rho, CAP / max(credits, default=1.0))
+            credits = [credit * factor for credit in credits] + [1.0]
+            kappa = parameter * factor
         e = gamma * kappa * e + w * features
         if algorithm == "VTrace":  # the trace of Π c_i φ, and ρ_t in front of δ_t
             E = gamma * c_before * E + features
@@ -225,6 +237,38 @@ def system(algorithm, parameter, phi, pi, mu, P, ends, R, gamma, visits):
             P_kappa[i, j] = stay[s, a, s1] * mu[s1, a1] * kappa
     left = Phi.T @ Xi @ np.linalg.inv(np.eye(len(pairs)) - P_kappa)
     return left @ (P_b - np.eye(len(pairs))) @ Phi, left @ r, Phi.T @ Xi @ Phi
+
+
+def capped_system(lam, cap, phi, pi, mu, P, ends, R, gamma, start, steps=4000):
+    """A, b of a capped trace: the means of γe and of 1 at each (s, H), followed step by step."""
+    states, p = len(pi), phi.shape[-1]
+    nodes = {(s, 0.0): (start[s], np.zeros(p)) for s in range(states) if start[s]}
+    A, b, visits = np.zeros((p, p)), np.zeros(p), 0.0
+    for t in range(steps):
+        new = {}
+        for (s, H), (mass, arriving) in nodes.items():
+            for a in np.flatnonzero(mu[s]):
+                rho, at = pi[s, a] / mu[s, a], mass * mu[s, a]
+                kappa = lam * min(rho, cap / max(H, 1e-300))
+                e = mu[s, a] * kappa * arriving + at * phi[s, a]
+                after = max(1.0, min(rho * H, cap))
+                if t >= steps // 2:
+                    mean = sum(P[s, a, s1] * gamma * (1 - ends[s, a, s1]) * (pi[s1] @ phi[s1])
+                               for s1 in range(states))  # fmt: skip
+                    A += np.outer(e, mean - phi[s, a])
+                    b += R[s, a] * e
+                    visits += at
+                for s1 in np.flatnonzero(P[s, a]):
+                    going = P[s, a, s1] * (1 - ends[s, a, s1])
+                    targets = [((s1, after), going, gamma)]
+                    targets += [((s2, 0.0), P[s, a, s1] * ends[s, a, s1] * start[s2], 0.0)
+                                for s2 in range(states)]  # fmt: skip
+                    for node, share, discount in targets:
+                        if share > 0:
+                            before = new.get(node, (0.0, np.zeros(p)))
+                            new[node] = before[0] + share * at, before[1] + share * discount * e
+        nodes = new
+    return A / visits, b / visits
 
 
 def correction_matrix(algorithm, parameter, phi, pi, mu, P, ends, gamma, visits, weight=None):

@@ -164,7 +164,7 @@ def test_v_trace_evaluates_a_policy_between_the_two():
 
 
 def test_a_weight_of_the_error_needs_a_trace_and_a_form_that_allow_it():
-    with pytest.raises(sb.errors.InvalidParameter, match="weights the TD error"):
+    with pytest.raises(sb.errors.InvalidParameter, match="weights δ"):
         Rule(sb.Retrace(0.5), sb.Correction(), sb.TruncatedState())
     walk = problems.random_walk(target_right=1.0)  # ρ = 0 to the left
     with pytest.raises(sb.errors.RuleMismatch, match="κ must be 0 where ρ is"):

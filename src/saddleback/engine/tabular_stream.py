@@ -5,7 +5,7 @@
 
 γ_t is the discount of the step before. An emphasis multiplies w_t by 1 − share + share·f_t with
 f_t = γ_t ρ_{t-1} f_{t-1} + 1, or with a constant β for γ_t; an emphatic method differs in nothing
-else.
+else. A cap c on products of ratios multiplies κ_t by min(1, c/(ρ_t H_{t-1})): `CappedImportance`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from saddleback.engine.experience import Experience
 from saddleback.engine.stream_columns import Columns, SparseRows, sparse_rows
 from saddleback.rules import Terms
 
-CARRIED = 4
-"""Numbers that one step passes to the next: γ, ρ, f and l."""
+CARRIED = 5
+"""Numbers that one step passes to the next: γ, ρ, f, l and H."""
 
 
 class Streamer:
@@ -80,16 +80,20 @@ def fill_decay_and_weight(
     weight: FloatArray,
 ) -> None:
     """Fill c_t and w_t, from ``rows`` of the terms; ``carry`` is `CARRIED` by the step before."""
-    gamma, ratio, follow, lead = carry[0], carry[1], carry[2], carry[3]
-    share, beta = terms.emphasis, terms.follow
+    gamma, ratio, follow, lead, history = carry[0], carry[1], carry[2], carry[3], carry[4]
+    share, beta, cap = terms.emphasis, terms.follow, terms.cap
     for t in range(len(rows)):
         if start[t]:
             gamma, follow = 0.0, 0.0
         i = rows[t]
         decay[t] = gamma * lead * terms.kappa[i]
+        if cap < np.inf:
+            product = min(terms.rho[i], cap) * (0.0 if gamma == 0.0 else history)
+            decay[t] *= 1.0 if product <= cap else cap / product
+            history = max(1.0, min(product, cap))
         if share:  # otherwise it is not used, and may overflow
             passed = beta if beta >= 0.0 and gamma != 0.0 else gamma
             follow = passed * ratio * follow + 1.0
         weight[t] = terms.weight[i] * (1.0 - share + share * follow)
         gamma, ratio, lead = discount[t], terms.rho[i], terms.lead[i]
-    carry[0], carry[1], carry[2], carry[3] = gamma, ratio, follow, lead
+    carry[0], carry[1], carry[2], carry[3], carry[4] = gamma, ratio, follow, lead, history

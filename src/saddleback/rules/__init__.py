@@ -18,6 +18,7 @@ from saddleback.rules.rule import Rule
 from saddleback.rules.terms import Terms, as_rule, as_rules, tabulate, terms
 from saddleback.rules.traces import (
     ActionDependent,
+    CappedImportance,
     Constant,
     Importance,
     NoTrace,
@@ -32,6 +33,7 @@ __all__ = [
     "NAMED",
     "ActionDependent",
     "Bootstrap",
+    "CappedImportance",
     "Coefficients",
     "Constant",
     "Correction",

@@ -62,10 +62,17 @@ class Rule:
                 )
         if not isinstance(self.label, str):
             raise InvalidParameter(f"Rule: label must be text, got {self.label!r}.")
-        if self.bootstrap.weights_error and self.form.coefficients.correction:
+        memory = self.trace.product_cap < float("inf")
+        if (memory or self.bootstrap.weights_error) and self.form.coefficients.correction:
+            part = f"{self.trace!r} has a memory" if memory else f"{self.bootstrap!r} weights δ"
             raise InvalidParameter(
-                f"Rule: {self.bootstrap!r} weights the TD error, for which the correction x of "
-                f"{self.form!r} is not defined; use SemiGradient() or Saddle()."
+                f"Rule: {part}, for which the correction x of {self.form!r} is not defined; use "
+                "SemiGradient() or Saddle()."
+            )
+        if memory and self.bootstrap.values == "state":
+            raise InvalidParameter(
+                f"Rule: {self.trace!r} needs action values: with state values, whose κ must have "
+                "the factor ρ, it would not evaluate the target."
             )
         if self.emphasis is None:
             return

@@ -38,6 +38,8 @@ class Terms(NamedTuple):
         The factor of the trace that depends on the pair before, l, [n].
     emphasis
         Share of the follow-on trace in the weight: w_t = w (1 − share + share·f_t).
+    cap
+        Cap on the products of ratios, with κ as at the start of a history.
     follow
         β of the follow-on trace, f_t = βρ_{t-1}f_{t-1} + 1; NaN for the discount.
 
@@ -55,6 +57,7 @@ class Terms(NamedTuple):
     weight: FloatArray
     rho: FloatArray
     lead: FloatArray
+    cap: float = np.inf
     emphasis: float = 0.0
     follow: float = np.nan
 
@@ -116,6 +119,7 @@ def tabulate(
         weight=weight.ravel(),
         rho=rho.ravel(),
         lead=lead.ravel(),
+        cap=rule.trace.product_cap,
         **_emphasis(rule),
     )
 
@@ -170,6 +174,7 @@ def tabulate_steps(
         weight=weight,
         rho=rho,
         lead=lead,
+        cap=rule.trace.product_cap,
         **_emphasis(rule),
     )
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from saddleback import _registry, _validate, markov_chain
 from saddleback._typing import ArrayLike, BoolArray, FloatArray
+from saddleback.errors import Undefined
 from saddleback.problem import Problem
 from saddleback.rules import Rule, Terms, terms
 from saddleback.system.linear_stability import pseudo_inverse
@@ -75,6 +76,8 @@ def lambda_operator(
     _registry.check_name("form", form, ("resolvent", "series"))
     y = _rows(problem, values)
     t = terms(rule, problem)
+    if t.cap < np.inf:
+        raise Undefined(f"{rule} has a memory, so it has no operator on values of states or pairs.")
     delta = _pair_errors(problem, y)
     z = (resolvent if form == "resolvent" else _series)(problem, t, delta)
     if problem.values == "state":

@@ -25,9 +25,10 @@ from saddleback._typing import RNG, ArrayLike, ComplexArray, FloatArray
 from saddleback.engine import CHUNK, ForwardMoments, Moments, Quadratic, Source, as_source
 from saddleback.errors import InvalidParameter, Undefined
 from saddleback.problem import Problem
-from saddleback.rules import Rule, Terms, as_rule, as_rules, terms
+from saddleback.rules import Rule, Terms, as_rule, as_rules
 from saddleback.system import linear_stability
 from saddleback.system.operators import average, backward, resolvent
+from saddleback.system.trace_history import Unrolled, unroll
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,7 +58,8 @@ class System(Tabular):
     problem
         The problem they were computed from; needed for `mse`.
     errors
-        Standard errors of A, b and M, if they were estimated.
+        Standard errors of A, b and M, if they were estimated; if a trace with a memory needed a
+        grid (`CappedImportance`), the change from a grid of half as many levels.
     batches, batch_steps
         Batch means of an estimate that kept them, for `resample`, and the steps per batch.
 
@@ -100,6 +102,9 @@ class System(Tabular):
     def exact(cls, problem: Problem, rule: Rule | str) -> Self:
         """Compute the system of a rule on a finite problem, from long-run expectations.
 
+        For a trace with a memory, `CappedImportance`, on a chain of states and histories: exact if
+        these are few, otherwise on a grid, and then with `errors`.
+
         Parameters
         ----------
         problem
@@ -108,19 +113,14 @@ class System(Tabular):
             A rule for the values that the features describe.
         """
         rule = as_rule(rule)
-        t = terms(rule, problem)
-        visited = problem.visits > 0
-        r = problem.mdp.R.reshape(-1, 1)
-        expected_b = backward(problem, average(problem.behaviour, t.bootstrap))
-        kept = expected_b - backward(problem, average(problem.behaviour, t.correction))
-        expected_x = expected_b - t.lead[:, None] * kept
-        y = np.hstack([expected_b - t.phi, r, expected_x])
-        z = resolvent(problem, t, y, visited)
-        left = t.phi.T * (problem.pair_visits.ravel() * expected_weight(problem, t))
-        p = problem.p
-        products = left @ z
+        chain = unroll(problem, rule)
+        A, b, C = _products(chain)
         M = (problem.Phi.T * problem.weights) @ problem.Phi
-        return cls(products[:, :p], products[:, p], M, products[:, p + 1 :].T, rule, problem)
+        errors = None
+        if chain.levels is not None:
+            coarse = _products(unroll(problem, rule, chain.levels // 2))
+            errors = Moments(np.abs(A - coarse[0]), np.abs(b - coarse[1]), np.zeros_like(M))
+        return cls(A, b, M, C, rule, problem, errors)
 
     @overload
     @classmethod
@@ -433,9 +433,22 @@ class System(Tabular):
         return "\n  ".join([head, *self._findings().values()])
 
     def _repr_html_(self) -> str:
-        how = "exact" if self.errors is None else "estimated"
+        how = "exact" if self.errors is None else "estimated" if self.batch_steps else "on a grid"
         facts = {"features": self.p, "rank": self.rank, "matrices": how} | self._findings()
         return card_html(f"System of {self.rule.display_name}", facts)
+
+
+def _products(chain: Unrolled) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """A, b and C of a rule, from long-run expectations."""
+    problem, t, p = chain.problem, chain.terms, chain.problem.p
+    visited = problem.visits > 0
+    r = problem.mdp.R.reshape(-1, 1)
+    expected_b = backward(problem, average(problem.behaviour, t.bootstrap))
+    kept = expected_b - backward(problem, average(problem.behaviour, t.correction))
+    expected_x = expected_b - t.lead[:, None] * kept
+    z = resolvent(problem, t, np.hstack([expected_b - t.phi, r, expected_x]), visited)
+    products = (t.phi.T * (problem.pair_visits.ravel() * expected_weight(problem, t))) @ z
+    return products[:, :p], products[:, p], products[:, p + 1 :].T
 
 
 def expected_weight(problem: Problem, t: Terms) -> FloatArray:

@@ -17,9 +17,10 @@ from saddleback import _validate
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.errors import InvalidParameter, Undefined
 from saddleback.problem import Problem
-from saddleback.rules import Rule, terms
+from saddleback.rules import Rule
 from saddleback.system import System
 from saddleback.system.system import as_system
+from saddleback.system.trace_history import unroll
 from saddleback.theory.mean_stability import MeanStability
 from saddleback.theory.trace_ceiling import above_ceiling, trace_radius
 
@@ -50,7 +51,7 @@ def noise_covariance(source: Problem | System, rule: Rule | str | None = None) -
 def _exact(problem: Problem, system: System) -> FloatArray:
     """Sum the autocovariances over all lags, from the moments of the trace at each pair."""
     rule, theta = system.rule, system.fixed_point
-    t = terms(rule, problem)
+    problem, t, _ = unroll(problem, rule)
     if problem.note:
         raise Undefined(f"the long-run distribution is not unique: {problem.note}")
     if t.emphasis:

@@ -30,8 +30,9 @@ from saddleback import _validate, markov_chain
 from saddleback._typing import FloatArray, IntArray
 from saddleback.errors import InvalidParameter, Undefined
 from saddleback.problem import Problem
-from saddleback.rules import Coefficients, Rule, Terms, terms
+from saddleback.rules import Coefficients, Rule, Terms
 from saddleback.system import System
+from saddleback.system.trace_history import unroll
 from saddleback.theory.trace_ceiling import above_ceiling, trace_radius
 
 NEGLIGIBLE = 1e-9
@@ -171,7 +172,8 @@ def noise_chain(problem: Problem, rule: Rule, nodes: int = 400) -> Noise:
         raise Undefined(f"the long-run distribution is not unique: {problem.note}")
     if trace_radius(problem, rule) >= 1.0:
         raise Undefined(above_ceiling(rule))
-    t, c = terms(rule, problem), rule.form.coefficients
+    problem, t, _ = unroll(problem, rule)
+    c = rule.form.coefficients
     visited = problem.Phi[problem.weights > 0]
     _check_size(rule, int((problem.visits > 0).sum()), int(np.linalg.matrix_rank(visited)))
     explored = Exploration(problem, t, _validate.count("noise_chain", "nodes", nodes))

@@ -16,8 +16,10 @@ from saddleback import _validate
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.engine import Simulation
 from saddleback.errors import InvalidParameter, InvalidShape, RuleMismatch
+from saddleback.policies import ratio
 from saddleback.problem import Problem
-from saddleback.rules import Rule, as_rule, terms
+from saddleback.rules import Rule, as_rule
+from saddleback.system.trace_history import unroll
 
 
 def trace_radius(problem: Problem | Simulation, rule: Rule | str) -> float:
@@ -35,10 +37,16 @@ def trace_radius(problem: Problem | Simulation, rule: Rule | str) -> float:
     """
     rule = as_rule(rule)
     if isinstance(problem, Simulation):
-        square = np.asarray(rule.trace.kappa(problem.target, problem.behaviour)) ** 2
+        kappa = np.asarray(rule.trace.kappa(problem.target, problem.behaviour))
+        if rule.trace.product_cap < np.inf:  # without the ratios, whose products are bounded
+            capped = np.minimum(ratio(problem.target, problem.behaviour), rule.trace.product_cap)
+            share = np.divide(kappa, capped, out=np.zeros_like(kappa), where=capped > 0)
+            return float((problem.gamma * share.max()) ** 2)
+        square = kappa**2
         return float(problem.gamma**2 * (problem.behaviour * square).sum(axis=1).max())
     _validate.instance("trace_radius", "problem", problem, Problem)
-    t, mdp = terms(rule, problem), problem.mdp
+    problem, t, _ = unroll(problem, rule)
+    mdp = problem.mdp
     visited = problem.visits > 0
 
     def growth(factor: FloatArray, discount: float) -> float:
