@@ -44,6 +44,7 @@ from saddleback.rules import GQ as GQ
 from saddleback.rules import GTB as GTB
 from saddleback.rules import GTD as GTD
 from saddleback.rules import GTD2 as GTD2
+from saddleback.rules import HTD as HTD
 from saddleback.rules import TD as TD
 from saddleback.rules import TDC as TDC
 from saddleback.rules import TDRC as TDRC
@@ -58,6 +59,7 @@ from saddleback.rules import FollowOn as FollowOn
 from saddleback.rules import Form as Form
 from saddleback.rules import GRetrace as GRetrace
 from saddleback.rules import GTD2Split as GTD2Split
+from saddleback.rules import Hybrid as Hybrid
 from saddleback.rules import Importance as Importance
 from saddleback.rules import NoTrace as NoTrace
 from saddleback.rules import QSigma as QSigma
@@ -73,6 +75,11 @@ from saddleback.rules import SplitSaddle as SplitSaddle
 from saddleback.rules import State as State
 from saddleback.rules import Trace as Trace
 from saddleback.rules import TreeBackup as TreeBackup
+from saddleback.rules import TrueOnline as TrueOnline
+from saddleback.rules import TrueOnlineCorrection as TrueOnlineCorrection
+from saddleback.rules import TrueOnlineETD as TrueOnlineETD
+from saddleback.rules import TrueOnlineGTD as TrueOnlineGTD
+from saddleback.rules import TrueOnlineTD as TrueOnlineTD
 from saddleback.rules import TruncatedImportance as TruncatedImportance
 from saddleback.rules import TruncatedState as TruncatedState
 from saddleback.rules import UpdateNorm as UpdateNorm

@@ -160,6 +160,8 @@ RULES = {
     "ETD": sb.ETD(0.3),
     "ETD, own beta": rule_named("ETD, own beta", 0.3),
     "VTrace": rule_named("VTrace", 0.7),
+    "HTD": sb.HTD(0.7),
+    "TrueOnlineGTD": sb.TrueOnlineGTD(0.7),
     "capped importance": rule_named("capped importance", 0.9),
 }
 

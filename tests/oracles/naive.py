@@ -22,9 +22,13 @@ ALGORITHMS = {
     "GTD": ("none", "gtd", "state"),
     "GTD2": ("importance", "saddle", "state"),
     "GTD2Split": ("importance", "split", "state"),
+    "HTD": ("importance", "hybrid", "state"),
     "TDC": ("importance", "correction", "state"),
     "TDRC": ("importance", "tdrc", "state"),
     "ETD": ("importance", "semi-gradient", "state"),
+    "TrueOnlineTD": ("importance", "true on-line", "state"),
+    "TrueOnlineGTD": ("importance", "true on-line gtd", "state"),
+    "TrueOnlineETD": ("importance", "true on-line", "state"),
     "ETD, own beta": ("importance", "semi-gradient", "state"),
 }
 
@@ -102,7 +106,7 @@ def walk(algorithm, parameter, phi, pi, mu, experience):
         if algorithm == "ETD, own beta" and gamma > 0:
             passed = FOLLOW_BETA
         follow = passed * rho_before * follow + 1.0
-        if algorithm.startswith("ETD"):
+        if "ETD" in algorithm:
             w = rho * (parameter + (1 - parameter) * follow)
         kappa = trace_coefficient(trace, parameter, pi, mu, s, a)
         if trace == "capped":
@@ -120,9 +124,74 @@ def walk(algorithm, parameter, phi, pi, mu, experience):
         gamma, rho_before = gamma1, rho
 
 
+def learn_htd(lam, phi, pi, mu, experience, alpha, beta, theta, omega):
+    """HTD(λ) as in Sutton & Barto, section 12.11: z of π and z^b of the behaviour."""
+    z, z_b, gamma = np.zeros(len(theta)), np.zeros(len(theta)), 0.0
+    for t, (s, a, reward, s1, _, gamma1, start) in enumerate(experience, start=1):
+        rho, gamma = pi[s, a] / mu[s, a], 0.0 if start else gamma
+        z = rho * (gamma * lam * z + phi[s])
+        z_b = gamma * lam * z_b + phi[s]
+        delta = reward + gamma1 * theta @ phi[s1] - theta @ phi[s]
+        change = phi[s] - gamma1 * phi[s1]
+        new_theta = theta + alpha(t) * (delta * z + ((z - z_b) @ omega) * change)
+        omega = omega + beta(t) * (delta * z - (z_b @ omega) * change)
+        theta, gamma = new_theta, gamma1
+    return theta, omega
+
+
+def learn_true_online(algorithm, lam, phi, pi, mu, experience, alpha, beta, theta, omega):
+    """The true on-line rules of van Hasselt et al. 2014 and Sutton et al. 2016, as printed."""
+    p = len(theta)
+    e, e_h, e_grad = np.zeros(p), np.zeros(p), np.zeros(p)
+    gamma, rho_before, follow, theta_before = 0.0, 0.0, 0.0, theta
+    for t, (s, a, reward, s1, _, gamma1, start) in enumerate(experience, start=1):
+        rho, gamma, x = pi[s, a] / mu[s, a], 0.0 if start else gamma, phi[s]
+        follow = gamma * rho_before * follow + 1.0
+        m = lam + (1 - lam) * follow if algorithm == "TrueOnlineETD" else 1.0
+        e = rho * gamma * lam * e + rho * alpha(t) * m * (1 - rho * gamma * lam * x @ e) * x
+        e_h_decay = rho_before * gamma * lam
+        e_h = e_h_decay * e_h + beta(t) * (1 - e_h_decay * x @ e_h) * x
+        e_grad = rho * (gamma * lam * e_grad + x)
+        delta = reward + gamma1 * theta @ phi[s1] - theta @ x
+        new = theta + delta * e
+        if gamma > 0:
+            new = new + (e - alpha(t) * m * rho * x) * ((theta - theta_before) @ x)
+        if algorithm == "TrueOnlineGTD":
+            new = new - alpha(t) * gamma1 * (1 - lam) * (e_grad @ omega) * phi[s1]
+            omega = omega + rho * delta * e_h - beta(t) * (x @ omega) * x
+        theta_before, theta, gamma, rho_before = theta, new, gamma1, rho
+    return theta, omega
+
+
+def online_lambda_return(lam, phi, episode, alpha, theta):
+    """θ after each step of one on-policy episode, by redoing all updates (Sutton & Barto 12.3)."""
+    history = [theta]
+    for h in range(1, len(episode) + 1):
+        redone = theta
+        for k in range(h):
+            target, weight, discount, rewards = 0.0, 1.0, 1.0, 0.0
+            for n in range(k, h):
+                _, _, reward, s1, _, gamma1, _ = episode[n]
+                rewards += discount * reward
+                discount *= gamma1
+                last = 1.0 if n == h - 1 else 1 - lam
+                target += weight * last * (rewards + discount * history[n] @ phi[s1])
+                weight *= lam
+            x = phi[episode[k][0]]
+            redone = redone + alpha * (target - redone @ x) * x
+        history.append(redone)
+    return history
+
+
 def learn(algorithm, parameter, phi, pi, mu, experience, alpha, beta, theta, omega, eta=1.0):
     """Run an algorithm; ``alpha(t)`` and ``beta(t)`` give the step sizes of the t-th update."""
     update = ALGORITHMS[algorithm][1]
+    if update == "hybrid":
+        return learn_htd(parameter, phi, pi, mu, experience, alpha, beta, theta, omega)
+    if update.startswith("true on-line"):
+        return learn_true_online(
+            algorithm, parameter, phi, pi, mu, experience, alpha, beta, theta, omega
+        )
     theta, omega = theta.copy(), omega.copy()
     steps = walk(algorithm, parameter, phi, pi, mu, experience)
     for t, (e, features, b, x, reward, gamma1) in enumerate(steps, start=1):
@@ -150,14 +219,18 @@ def learn(algorithm, parameter, phi, pi, mu, experience, alpha, beta, theta, ome
     return theta, omega
 
 
-def iterate(algorithm, A, b, M, alpha, beta, steps, theta, omega, eta=1.0):
+def iterate(algorithm, A, b, M, alpha, beta, steps, theta, omega, eta=1.0, A_mu=None):
     """Run the expected iteration: the update of ``learn`` with A, b, M in place of samples."""
+    A_mu = A if A_mu is None else A_mu
     update = ALGORITHMS[algorithm][1]
     theta, omega = theta.copy(), omega.copy()
     for t in range(1, steps + 1):
         g = A @ theta + b
         d_theta = {
             "semi-gradient": g,
+            "true on-line": g,
+            "true on-line gtd": g - (A.T + M) @ omega,
+            "hybrid": g + (A_mu.T - A.T) @ omega,
             "saddle": -A.T @ omega,
             "split": M @ omega - (A.T + M) @ omega,
             "gtd": -A.T @ omega,
@@ -166,6 +239,9 @@ def iterate(algorithm, A, b, M, alpha, beta, steps, theta, omega, eta=1.0):
         }[update]
         d_omega = {
             "semi-gradient": 0.0,
+            "true on-line": 0.0,
+            "true on-line gtd": g - M @ omega,
+            "hybrid": g + A_mu.T @ omega,
             "saddle": g - M @ omega,
             "split": g - M @ omega,
             "gtd": g - omega,
@@ -219,7 +295,7 @@ def system(algorithm, parameter, phi, pi, mu, P, ends, R, gamma, visits):
         r_pi = (pi * R).sum(axis=1)
         lam = 0.0 if trace == "none" else parameter
         weight = D
-        if algorithm.startswith("ETD"):
+        if "ETD" in algorithm:
             beta = FOLLOW_BETA if algorithm == "ETD, own beta" else gamma
             f = np.linalg.inv(np.eye(states) - beta / gamma * P_pi.T) @ visits
             weight = np.diag(lam * visits + (1 - lam) * f)

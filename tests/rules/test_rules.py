@@ -21,7 +21,8 @@ def test_every_named_rule_keeps_the_contract(rule):
 def test_every_name_is_exported_and_documented():
     names = {
         "GES", "GQ", "ABQ", "GTB", "GRetrace", "ExpectedSarsa", "QSigma", "Sarsa",
-        "TD", "VTrace", "GTD", "GTD2", "GTD2Split", "TDC", "TDRC", "ETD",
+        "TD", "VTrace", "GTD", "GTD2", "GTD2Split", "HTD", "TDC", "TDRC", "ETD",
+        "TrueOnlineTD", "TrueOnlineGTD", "TrueOnlineETD",
     }  # fmt: skip
     assert names == set(NAMED)
     for name in names:

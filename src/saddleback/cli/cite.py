@@ -23,6 +23,8 @@ SOURCES = {
     "TDC": ["sutton2009"], "TDRC": ["ghiassian2020"], "ETD": ["sutton2016", "hallak2016"],
     "QSigma": ["deasis2018", "yang2018"], "Sigma": ["deasis2018"],
     "VTrace": ["espeholt2018"], "CappedImportance": ["yu2018"],
+    "HTD": ["hackman2012", "white2016"], "TrueOnlineTD": ["vanhasselt2014"],
+    "TrueOnlineGTD": ["vanhasselt2014"], "TrueOnlineETD": ["sutton2016", "hallak2016"],
     "Retrace": ["munos2016"], "TreeBackup": ["precup2000"], "ActionDependent": ["mahmood2017"],
 }  # fmt: skip
 """Entries of references.bib by the name of a method, as results and studies write it."""

@@ -25,7 +25,7 @@ struct alignas(16) Offsets { unsigned phi, next, entries, event; };  // trace_re
 struct Group {  // tile_workers.GROUP: learners of one rule and run, with the addresses of its chunk
     address phi_row, phi_value, next_row, next_c, next_v, steps, offsets, index, before, after;
     long long count, done, with_omega;
-    double td, saddle, correction, dual, gram, shrink, gram_theta, bound, smallest;
+    double td, saddle, correction, dual, gram, shrink, gram_theta, hybrid, bound, smallest;
 };
 
 template <class T>

@@ -15,8 +15,8 @@ import numpy as np
 from saddleback._jit import compiled
 from saddleback._typing import BoolArray, FloatArray, IntArray
 from saddleback.engine.experience import Experience
-from saddleback.engine.stream_columns import Columns, SparseRows, sparse_rows
-from saddleback.rules import Terms
+from saddleback.engine.stream_columns import NONE, Columns, SparseRows, sparse_rows
+from saddleback.rules import Form, Terms
 
 CARRIED = 5
 """Numbers that one step passes to the next: γ, ρ, f, l and H."""
@@ -25,8 +25,9 @@ CARRIED = 5
 class Streamer:
     """Turns consecutive chunks of experience into streams, with state carried between them."""
 
-    def __init__(self, terms: Terms, n_actions: int) -> None:
+    def __init__(self, terms: Terms, n_actions: int, form: Form) -> None:
         self._terms = terms
+        self._second = SecondTrace(form)
         self._n_actions = n_actions
         self._phi = sparse_rows(terms.phi)
         self._next = sparse_rows(terms.bootstrap, terms.correction)
@@ -44,7 +45,36 @@ class Streamer:
         return Columns(
             phi.first, phi.column, phi.values[0], b_x.first, b_x.column, b_x.values[0],
             b_x.values[1], experience.rewards, experience.discounts, decay, weight,
+            *self._second(self._terms, pairs, experience.discounts, experience.starts),
         )  # fmt: skip
+
+
+class SecondTrace:
+    """Decays and weights of the second trace of a form, with state carried between chunks.
+
+    That of a hybrid form is the trace e' for π = μ. That of true on-line corrections has the decay
+    c' = γ_t κ_{t-1}, and w_t multiplies δ_t instead of φ_t.
+    """
+
+    def __init__(self, form: Form) -> None:
+        self._hybrid = form.coefficients.hybrid != 0.0
+        self._needed = self._hybrid or (form.true_online and form.has_dual)
+        self._gamma, self._kappa = 0.0, 0.0
+
+    def __call__(
+        self, terms: Terms, rows: IntArray, discounts: FloatArray, starts: BoolArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return both columns of the next steps; empty if the form has no second trace."""
+        if not self._needed or not len(rows):
+            return NONE, NONE
+        gamma = np.where(starts, 0.0, np.append(self._gamma, discounts[:-1]))
+        self._gamma = float(discounts[-1])
+        if self._hybrid:
+            return gamma * terms.kappa_mu[rows], np.ones(len(rows))
+        kappa = terms.kappa[rows]
+        before = np.append(self._kappa, kappa[:-1])
+        self._kappa = float(kappa[-1])
+        return gamma * before, terms.weight[rows]
 
 
 def _select(table: SparseRows, rows: IntArray) -> SparseRows:

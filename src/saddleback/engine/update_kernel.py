@@ -85,7 +85,7 @@ def advance(
     phi_from, phi_index, phi_value = stream.phi_from, stream.phi_index, stream.phi_value
     next_from, next_index, next_b = stream.next_from, stream.next_index, stream.next_b
     reward, discount, decay, weight = stream.reward, stream.discount, stream.decay, stream.weight
-    td, saddle, correction, dual, gram, shrink, gram_theta = settings.coefficients
+    td, saddle, correction, dual, gram, shrink, gram_theta, _ = settings.coefficients
     alpha_power, beta_power = settings.alpha_power, settings.beta_power
     window = settings.window
     g, theta, omega, alpha, beta = trace.values, lanes.theta, lanes.omega, lanes.alpha, lanes.beta

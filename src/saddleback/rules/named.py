@@ -16,10 +16,13 @@ from saddleback.rules.bootstraps import Expected, Sampled, State, TruncatedState
 from saddleback.rules.emphasis import FollowOn
 from saddleback.rules.forms import (
     Correction,
+    Hybrid,
     RegularisedCorrection,
     Saddle,
     SemiGradient,
     SplitSaddle,
+    TrueOnline,
+    TrueOnlineCorrection,
     UpdateNorm,
 )
 from saddleback.rules.rule import Rule
@@ -329,6 +332,24 @@ def GTD2Split(lam: float) -> Rule:
 
 
 @named_rule
+def HTD(lam: float) -> Rule:
+    """HTD(λ), Hackman 2012 and White & White 2016: a gradient method that is `TD` on-policy.
+
+        e ← γλρ e + ρφ        e' ← γλ e' + φ        d = φ − γ'φ(S')
+        θ ← θ + α(δe + d(e − e')ᵀω)        ω ← ω + β(δe − d e'ᵀω)
+
+    Fixed point of TD(λ). The on-policy A_μ takes the place that M has in `TDC`; unlike there,
+    convergence is not guaranteed off-policy, where `MeanStability` gives the verdict.
+
+    Examples
+    --------
+    >>> HTD(0.5)
+    Rule(trace=Importance(lam=0.5), form=Hybrid(), bootstrap=State())
+    """
+    return Rule(Importance(lam), Hybrid(), State())
+
+
+@named_rule
 def TDC(lam: float) -> Rule:
     """TDC(λ), Sutton et al. 2009 and Maei 2011: the correction form of `TD`; also called GTD(λ).
 
@@ -382,3 +403,56 @@ def ETD(lam: float, beta: float | None = None) -> Rule:
     ETD(0.5) ETD(0.5, beta=0.8)
     """
     return Rule(Importance(lam), SemiGradient(), State(), emphasis=FollowOn(lam, beta))
+
+
+@named_rule
+def TrueOnlineTD(lam: float) -> Rule:
+    """True on-line TD(λ), off-policy (van Hasselt, Mahmood & Sutton 2014): `TD` with a dutch trace.
+
+        d ← γλρ d + αρ(1 − γλρ dᵀφ)φ        θ ← θ + δd + (d − αρφ)(θᵀφ − θ_{t-1}ᵀφ)
+
+    Fixed point of TD(λ), to first order in α; with any α, θ equals that of the on-line λ-return
+    after every step. Like TD it may diverge off-policy.
+
+    Examples
+    --------
+    >>> TrueOnlineTD(0.5)
+    Rule(trace=Importance(lam=0.5), form=TrueOnline(), bootstrap=State())
+    """
+    return Rule(Importance(lam), TrueOnline(), State())
+
+
+@named_rule
+def TrueOnlineGTD(lam: float) -> Rule:
+    """True on-line GTD(λ), van Hasselt, Mahmood & Sutton 2014: `TDC` with dutch traces.
+
+        d ← γλρ d + αρ(1 − γλρ dᵀφ)φ        d' ← γλρ_{t-1} d' + β(1 − γλρ_{t-1} d'ᵀφ)φ
+        θ ← θ + δd + (d − αρφ)(θᵀφ − θ_{t-1}ᵀφ) − αγ'(1−λ)φ(S') eᵀω        e ← γλρ e + ρφ
+        ω ← ω + ρδd' − β(φᵀω)φ
+
+    Fixed point of TD(λ), to first order in the step sizes. On-policy with ω = 0 and β = 0 it is
+    `TrueOnlineTD`.
+
+    Examples
+    --------
+    >>> TrueOnlineGTD(0.5)
+    Rule(trace=Importance(lam=0.5), form=TrueOnlineCorrection(), bootstrap=State())
+    """
+    return Rule(Importance(lam), TrueOnlineCorrection(), State())
+
+
+@named_rule
+def TrueOnlineETD(lam: float, beta: float | None = None) -> Rule:
+    """True on-line ETD(λ), Sutton, Mahmood & White 2016: `ETD` with a dutch trace.
+
+        f ← γρ_{t-1} f + 1        m = λ + (1−λ)f        d ← γλρ d + αρm(1 − γλρ dᵀφ)φ
+        θ ← θ + δd + (d − αρmφ)(θᵀφ − θ_{t-1}ᵀφ)
+
+    Fixed point of `ETD`, to first order in α.
+
+    Examples
+    --------
+    >>> print(TrueOnlineETD(0.5))
+    TrueOnlineETD(0.5)
+    """
+    return Rule(Importance(lam), TrueOnline(), State(), emphasis=FollowOn(lam, beta))

@@ -40,6 +40,8 @@ class Terms(NamedTuple):
         Share of the follow-on trace in the weight: w_t = w (1 − share + share·f_t).
     cap
         Cap on the products of ratios, with κ as at the start of a history.
+    kappa_mu
+        κ with μ in place of π, for a second trace, [n]; empty for rules without one.
     follow
         β of the follow-on trace, f_t = βρ_{t-1}f_{t-1} + 1; NaN for the discount.
 
@@ -57,6 +59,7 @@ class Terms(NamedTuple):
     weight: FloatArray
     rho: FloatArray
     lead: FloatArray
+    kappa_mu: FloatArray
     cap: float = np.inf
     emphasis: float = 0.0
     follow: float = np.nan
@@ -106,6 +109,10 @@ def tabulate(
         )
     kappa = np.zeros_like(pi)
     kappa[acting] = _kappa(rule.trace, pi[acting], mu[acting], np.flatnonzero(acting))
+    kappa_mu = np.zeros(0)
+    if rule.form.coefficients.hybrid:
+        kappa_mu = np.zeros_like(pi)
+        kappa_mu[acting] = _kappa(rule.trace, mu[acting], mu[acting], np.flatnonzero(acting))
     rho = ratio(pi, mu)
     weight = rule.bootstrap.weight(rho)
     kappa, lead = _leave(rule, kappa, weight)
@@ -119,6 +126,7 @@ def tabulate(
         weight=weight.ravel(),
         rho=rho.ravel(),
         lead=lead.ravel(),
+        kappa_mu=kappa_mu.ravel(),
         cap=rule.trace.product_cap,
         **_emphasis(rule),
     )
@@ -152,6 +160,12 @@ def tabulate_steps(
         kappa = _kappa(rule.trace, target[:, None], behaviour[:, None])[:, 0]
     else:
         kappa = _kappa(rule.trace, pi, mu)[steps]
+    kappa_mu = np.zeros(0)
+    if rule.form.coefficients.hybrid:
+        if rule.trace.elementwise:
+            kappa_mu = _kappa(rule.trace, behaviour[:, None], behaviour[:, None])[:, 0]
+        else:
+            kappa_mu = _kappa(rule.trace, mu, mu)[steps]
     rho = ratio(target, behaviour)
     weight = rule.bootstrap.weight(rho)
     kappa, lead = _leave(rule, kappa, weight)
@@ -174,6 +188,7 @@ def tabulate_steps(
         weight=weight,
         rho=rho,
         lead=lead,
+        kappa_mu=kappa_mu,
         cap=rule.trace.product_cap,
         **_emphasis(rule),
     )

@@ -60,6 +60,8 @@ class System(Tabular):
     errors
         Standard errors of A, b and M, if they were estimated; if a trace with a memory needed a
         grid (`CappedImportance`), the change from a grid of half as many levels.
+    A_mu
+        E[e'(γ'b − φ)ᵀ] of the trace e' that the rule would have if π were μ, for hybrid rules.
     batches, batch_steps
         Batch means of an estimate that kept them, for `resample`, and the steps per batch.
 
@@ -88,10 +90,11 @@ class System(Tabular):
     errors: Moments | None = None
     batches: Sequence[Moments] | None = None
     batch_steps: int | None = None
+    A_mu: FloatArray | None = None
 
     def __post_init__(self) -> None:
         p = len(self.b) if np.ndim(self.b) == 1 else "p"
-        for name in ("A", "M", "C", "b"):
+        for name in ("A", "M", "C", "b", *(["A_mu"] if self.A_mu is not None else [])):
             array = _validate.floats(name, getattr(self, name))
             _validate.shape(name, array, (p,) if name == "b" else (p, p))
             _validate.finite(name, array)
@@ -120,7 +123,12 @@ class System(Tabular):
         if chain.levels is not None:
             coarse = _products(unroll(problem, rule, chain.levels // 2))
             errors = Moments(np.abs(A - coarse[0]), np.abs(b - coarse[1]), np.zeros_like(M))
-        return cls(A, b, M, C, rule, problem, errors)
+        A_mu = None
+        if len(chain.terms.kappa_mu):
+            ones = np.ones_like(chain.terms.kappa)
+            on_policy = chain.terms._replace(kappa=chain.terms.kappa_mu, weight=ones, lead=ones)
+            A_mu = _products(chain._replace(terms=on_policy))[0]
+        return cls(A, b, M, C, rule, problem, errors, A_mu=A_mu)
 
     @overload
     @classmethod
@@ -207,16 +215,24 @@ class System(Tabular):
         sampler = data.sampler(_validate.generator(rng)[0])
         streamer = data.streamer(chosen)
         moments = [ForwardMoments(data.p, size, keep_batches) for _ in chosen]
+        second = [
+            ForwardMoments(data.p, size) if rule.form.coefficients.hybrid else None
+            for rule in chosen
+        ]
         for begin in range(0, size * batches, CHUNK):
             chunk = sampler.take(min(CHUNK, size * batches - begin))
-            for moment, stream in zip(moments, streamer(chunk), strict=True):
+            for moment, other, stream in zip(moments, second, streamer(chunk), strict=True):
                 moment.add(stream)
+                if other is not None:
+                    own = stream._replace(decay=stream.second_decay, weight=stream.second_weight)
+                    other.add(own)
         problem = source if isinstance(source, Problem) else None
         systems = []
-        for rule, moment in zip(chosen, moments, strict=True):
+        for rule, moment, other in zip(chosen, moments, second, strict=True):
             A, b, M = moment.moments()
             errors, means = moment.errors(), moment.batch_means
-            systems.append(cls(A, b, M, A.T + M, rule, problem, errors, means, size))
+            A_mu = None if other is None else other.moments().A
+            systems.append(cls(A, b, M, A.T + M, rule, problem, errors, means, size, A_mu))
         return systems[0] if isinstance(rules, (Rule, str)) else systems
 
     def resample(self, draws: int, rng: RNG = None) -> Iterator[Self]:
@@ -234,7 +250,22 @@ class System(Tabular):
             A, b, M = (
                 np.mean([self.batches[k][part] for k in chosen], axis=0) for part in range(3)
             )
-            yield replace(self, A=A, b=b, M=M, C=A.T + M, errors=None, batches=None)
+            yield replace(self, A=A, b=b, M=M, C=A.T + M, errors=None, batches=None, A_mu=None)
+
+    def coupling(self) -> tuple[FloatArray, FloatArray]:
+        """T and W of the expected update −αTω of θ and −βWω of ω, by the form's `Coefficients`.
+
+        T = saddle·Aᵀ + correction·C − gram_theta·M − hybrid·A_μᵀ
+        W = gram·M + shrink·I − hybrid·A_μᵀ
+        """
+        c = self.rule.form.coefficients
+        T = c.saddle * self.A.T + c.correction * self.C - c.gram_theta * self.M
+        W = c.gram * self.M + c.shrink * np.eye(self.p)
+        if c.hybrid and self.A_mu is None:
+            raise Undefined(f"the update of {self.rule} needs A_mu, and this system has none.")
+        if c.hybrid and self.A_mu is not None:
+            T, W = T - c.hybrid * self.A_mu.T, W - c.hybrid * self.A_mu.T
+        return T, W
 
     # Solution and stability.
 

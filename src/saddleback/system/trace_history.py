@@ -110,16 +110,16 @@ def unroll(problem: Problem, rule: Rule, levels: int | None = None) -> Unrolled:
 
 def _products(ratios: FloatArray, cap: float, limit: int) -> FloatArray | None:
     """Return all values of H, in order; None if there are more than ``limit``."""
-    found, new = np.ones(1), np.ones(1)
+    products, new = np.ones(1), np.ones(1)
     while len(new):
         reached = np.clip(np.outer(new, ratios).ravel(), 1.0, cap)
-        found, before = np.sort(np.append(found, reached)), found
-        found = found[np.append(True, np.diff(found) > ROUNDING * found[1:])]
-        if len(found) >= limit:
+        products, before = np.sort(np.append(products, reached)), products
+        products = products[np.append(True, np.diff(products) > ROUNDING * products[1:])]
+        if len(products) >= limit:
             return None
-        near = np.abs(found[:, None] - before).min(axis=1)
-        new = found[near > ROUNDING * found]
-    return found
+        near = np.abs(products[:, None] - before).min(axis=1)
+        new = products[near > ROUNDING * products]
+    return products
 
 
 def _on_grid(values: FloatArray, grid: FloatArray) -> FloatArray:

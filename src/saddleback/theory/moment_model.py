@@ -182,6 +182,8 @@ def of_batches(system: System) -> StepModel:
             "mean-square advice needs the noise, which A, b and M alone do not determine: give "
             "the problem, or a System.estimate(…, keep_batches=True)."
         )
+    if system.rule.form.has_further_traces:
+        raise Undefined(f"the noise of {system.rule}, which has further traces, is not modelled.")
     c, theta = system.rule.form.coefficients, system.fixed_point
     values, vectors = np.linalg.eigh((system.M + system.M.T) / 2)
     basis = vectors[:, values > 1e-11 * values[-1]]

@@ -167,6 +167,11 @@ def noise_chain(problem: Problem, rule: Rule, nodes: int = 400) -> Noise:
     >>> noise_chain(problems.two_state(gamma=0.9), GES(0.4), nodes=60).truncation_loss < 1e-4
     True
     """
+    if rule.form.has_further_traces:
+        raise Undefined(
+            f"the noise of {rule}, which has further traces, is not modelled. Give step sizes, or "
+            'choose them with step_sizes(…, method="mean").'
+        )
     system = System.exact(problem, rule)
     if problem.note:
         raise Undefined(f"the long-run distribution is not unique: {problem.note}")
