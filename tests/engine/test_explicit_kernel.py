@@ -126,7 +126,7 @@ def test_what_further_traces_do_not_allow():
         learn(sb.HTD(0.5), stream, alpha=0.1, beta=0.1)
     with pytest.raises(RuleMismatch, match="not a plain semi-gradient rule"):
         sb.learn_offline(sb.TrueOnlineTD(0.5), problem, alpha=0.1, steps=9, horizon=3)
-    with pytest.raises(InvalidParameter, match="needs a bootstrap that is the next φ"):
+    with pytest.raises(RuleMismatch, match="needs a bootstrap that is the next φ"):
         sb.Rule(sb.Importance(0.5), sb.TrueOnline(), sb.Expected())
     with pytest.raises(InvalidParameter, match="not defined with an emphasis"):
         sb.Rule(sb.Importance(0.5), sb.Hybrid(), sb.State(), emphasis=sb.FollowOn(0.5))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, fields, replace
 
-from saddleback.errors import InvalidParameter
+from saddleback.errors import InvalidParameter, RuleMismatch
 from saddleback.rules.bootstraps import Bootstrap, Expected, Sampled, State
 from saddleback.rules.emphasis import FollowOn
 from saddleback.rules.forms import Form
@@ -72,7 +72,7 @@ class Rule:
         if self.form.true_online and (
             self.bootstrap.weights_error or not isinstance(self.bootstrap, (State, Sampled))
         ):
-            raise InvalidParameter(
+            raise RuleMismatch(
                 f"Rule: a true on-line form needs a bootstrap that is the next φ, State() or "
                 f"Sampled(), got {self.bootstrap!r}."
             )
