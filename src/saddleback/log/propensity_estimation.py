@@ -106,9 +106,8 @@ def estimate_behaviour(
             "estimate_behaviour: the log has continuous actions, whose densities are not "
             "estimated. The marginal estimates of evaluate need none."
         )
-    bare = log.with_options(
-        behaviour=None, estimated=None, ignore_propensities=True, actions=log.action_names
-    )
+    named = {"actions": log.action_names} if "mu" in log.roles.tables else {}
+    bare = log.with_options(behaviour=None, estimated=None, ignore_propensities=True, **named)
     stride = max(1, -(-log.rows // MAX_ROWS))
     all_observations, all_actions, all_episodes, skip, n_episodes = [], [], [], 0, 0
     for segment in bare.segments():
@@ -141,7 +140,7 @@ def estimate_behaviour(
     if _some_missing(log):
         base, description = log, f"{description}, where none was logged"
     estimated = base.with_options(
-        behaviour=policy, estimated=description, calibration=filled, actions=log.action_names
+        behaviour=policy, estimated=description, calibration=filled, **named
     )
     return Behaviour(policy, estimated, calibration, description)
 

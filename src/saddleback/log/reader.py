@@ -12,6 +12,7 @@ import numpy as np
 from saddleback._progress import Progress
 from saddleback._typing import FloatArray
 from saddleback.errors import ESTIMATE_PROPENSITIES, Fix
+from saddleback.log.action_names import listed
 from saddleback.log.altered_rows import AlteredRows
 from saddleback.log.arrow_decode import DecodedRows
 from saddleback.log.categories import are_numbers
@@ -273,23 +274,25 @@ class LogReader:
         findings = []
         if log.has_text_actions and list(names) != list(map(str, range(len(names)))):
             sorting = "numbers" if are_numbers(names) else "text"
-            listed = ", ".join(f"{k}={name!r}" for k, name in enumerate(names[:9]))
+            order = ", ".join(f"{k}={name!r}" for k, name in enumerate(names[:9]))
             findings.append(
                 Finding(
                     "W148",
-                    f"actions are sorted as {sorting}: {listed}{', …' * (len(names) > 9)}. "
+                    f"actions are sorted as {sorting}: {order}{', …' * (len(names) > 9)}. "
                     "Policies must return probabilities in this order.",
                     Fix("Choose another order", "actions", ["…"]),
                 )
             )
-        counts = zip(names, self.checks.action_counts, strict=True)
+        counts = list(zip(names, self.checks.action_counts, strict=True))
         never = [name for name, count in counts if not count]
-        if never and not log.has_full_behaviour:
+        if never and (log.estimated or not log.has_full_behaviour):
+            taken = [name for name, count in counts if count]
             findings.append(
                 Finding(
                     "W149",
-                    f"no row has action {', '.join(never[:5])} (actions are numbered from 0). If "
-                    "there is no such action, renumber them without gaps.",
+                    f"no row has action {', '.join(never[:5])}{', …' * (len(never) > 5)} (actions "
+                    "are numbered from 0).",
+                    Fix("If there are no others, list those there are", "actions", listed(taken)),
                 )
             )
         return findings
