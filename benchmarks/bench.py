@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import gymnasium
@@ -38,13 +39,19 @@ console = Console()
 
 def best(act, repeat=3):
     """Return the smallest wall time of a few calls; ``act`` returns the function to time."""
-    times = []
+    return best_in_turns({"": act}, repeat)[""]
+
+
+def best_in_turns(acts, repeat=7):
+    """Return the smallest wall time of each, called in turns, so that drift meets all alike."""
+    times = {name: [] for name in acts}
     for _ in range(repeat):
-        work = act()
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times)
+        for name, act in acts.items():
+            work = act()
+            start = time.perf_counter()
+            work()
+            times[name].append(time.perf_counter() - start)
+    return {name: min(all_of) for name, all_of in times.items()}
 
 
 def prepare_stream(rule, car=None, steps=STEPS, endless=False):
@@ -89,7 +96,8 @@ def machine_limit(rule, p, stream, learners):
 
         return both
 
-    return 2 * best(lambda: fresh(1), 7) / best(lambda: fresh(2), 7)
+    times = best_in_turns({count: partial(fresh, count) for count in (1, 2)})
+    return 2 * times[1] / times[2]
 
 
 def oracle(car, rule, steps=5000):
@@ -192,17 +200,18 @@ def simulators():
     }
 
 
-def end_to_end(threads):
+def end_to_end():
     """Nanoseconds per learner-step of `learn`, 121 settings, simulation and features included."""
     car, rule = sb.problems.mountain_car(), sb.GES(0.99)
     alpha = 0.1 * 2.0 ** -np.arange(11)
 
-    def run():
-        sb.learn(
+    def run(threads):
+        return lambda: sb.learn(
             rule, car, alpha=alpha[:, None], beta=0.1 * alpha, steps=STEPS, rng=0, threads=threads
         )
 
-    return best(lambda: run, 4) / STEPS / 121 * 1e9
+    times = best_in_turns({threads: partial(run, threads) for threads in (1, 2)})
+    return {threads: seconds / STEPS / 121 * 1e9 for threads, seconds in times.items()}
 
 
 def paper(numpy_ns):
@@ -276,7 +285,7 @@ def main():
     c = {k: t / k for k in (1, 121) if (t := plain_c(stream, p, k)) is not None}
     two = kernel(ges, p, stream, 121, threads=2) / 121
     limit = machine_limit(ges, p, stream, 121)
-    end_to_end_ns = {n: end_to_end(n) for n in (1, 2)}
+    end_to_end_ns = end_to_end()
     result["ns_per_learner_step"] = {
         "oracle": numpy_ns, "engine": engine, "plain_c": c, "engine_121_two_threads": two,
         "end_to_end_121": end_to_end_ns,

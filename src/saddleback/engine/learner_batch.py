@@ -1,10 +1,7 @@
-"""Learners that share a stream: adjacent in memory, and distributed over threads."""
+"""Learners that share a stream: adjacent in memory, in blocks that threads advance."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -22,9 +19,6 @@ WINDOW = {"float64": 1e5, "float32": 1e2}
 
 SMALLEST = {"float64": 1e-100, "float32": 1e-15}
 """The scale s of ω is folded in when it falls below this, or rises above its inverse."""
-
-QUEUED = 3
-"""Chunks of a stream that may wait for busy threads."""
 
 
 class Learners(MeasuredWeights):
@@ -72,51 +66,6 @@ class Learners(MeasuredWeights):
         theta, omega = zip(*(block.weights() for block in self.blocks), strict=True)
         # One memory layout for any number of blocks, so that sums over it round the same.
         return np.ascontiguousarray(np.concatenate(theta)), np.concatenate(omega)
-
-
-class Workers:
-    """Threads that advance groups of learners; every thread has its own blocks of each group.
-
-    Within a call threads do not wait for each other: the first to finish starts the next chunk.
-    """
-
-    def __init__(self, groups: Sequence[Learners], threads: int) -> None:
-        self._groups = groups
-        blocks = [(g, block) for g, group in enumerate(groups) for block in group.blocks]
-        self._shares = [blocks[n::threads] for n in range(min(threads, len(blocks)))]
-        single = len(self._shares) == 1
-        self._threads = [] if single else [ThreadPoolExecutor(1) for _ in self._shares]
-
-    def advance(self, chunks: Iterable[Sequence[Columns]]) -> None:
-        """Learn from the next chunks, one stream per group, while later ones are produced."""
-        waiting: deque[list[Future[None]]] = deque()
-        for streams in chunks:
-            done = [group.done for group in self._groups]
-            if not self._threads:
-                _advance(self._shares[0], streams, done)
-            else:
-                waiting.append([
-                    thread.submit(_advance, share, streams, done)
-                    for thread, share in zip(self._threads, self._shares, strict=True)
-                ])  # fmt: skip
-                if len(waiting) > QUEUED:
-                    _finish(waiting.popleft())
-            for group, stream in zip(self._groups, streams, strict=True):
-                group.done += len(stream.reward)
-        for jobs in waiting:
-            _finish(jobs)
-
-
-def _advance(
-    share: Sequence[tuple[int, Block]], streams: Sequence[Columns], done: Sequence[int]
-) -> None:
-    for g, block in share:
-        block.advance(streams[g], done[g])
-
-
-def _finish(jobs: Sequence[Future[None]]) -> None:
-    for job in jobs:
-        job.result()
 
 
 class Block:
