@@ -28,6 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 import saddleback as sb
+from saddleback._jit import compiled
 from saddleback.engine import Learners, Schedule, Workers
 from saddleback.features import Tiles
 from saddleback.problems.mountain_car import HIGH, LOW, MountainCar
@@ -78,6 +79,25 @@ def kernel(rule, p, stream, learners, threads=1):
         return lambda: workers.advance([[stream]])
 
     return best(fresh, 7) / len(stream.reward) * 1e9
+
+
+@compiled
+def add_to_rows(stream, theta, omega):
+    """Write to every row that the kernel writes to, and compute nothing else."""
+    for t in range(len(stream.reward)):
+        for j in range(stream.phi_from[t], stream.phi_from[t + 1]):
+            for k in range(omega.shape[1]):
+                omega[stream.phi_index[j], k] += 1.0
+        for j in range(stream.next_from[t], stream.next_from[t + 1]):
+            for k in range(theta.shape[1]):
+                theta[stream.next_index[j], k] += 1.0
+
+
+def rows_alone(p, stream, learners):
+    """Nanoseconds per step of the accesses to θ and ω alone: what the memory system takes."""
+    theta, omega = np.zeros((p, learners)), np.zeros((p, learners))
+    add_to_rows(stream, theta, omega)
+    return best(lambda: lambda: add_to_rows(stream, theta, omega), 7) / len(stream.reward) * 1e9
 
 
 def machine_limit(rule, p, stream, learners):
@@ -315,14 +335,17 @@ def main():
     result["ns_per_step_by_rule_121"] = {str(r): kernel(r, *prepare_stream(r), 121) for r in rules}
 
     console.print("sizes …")
-    sizes = {"same_tiles_hashed": {}, "fine_tiles": {}}
+    sizes, alone = {"same_tiles_hashed": {}, "fine_tiles": {}}, {}
     for size in (10**3, 10**4, 10**5, 10**6):
         hashed = Tiles(LOW, HIGH, bins=8, tilings=4, table=size // 3)
         fine = Tiles(LOW, HIGH, bins=int((size / 12) ** 0.5) - 1, tilings=4)
         for name, tiles in (("same_tiles_hashed", hashed), ("fine_tiles", fine)):
             car = sb.problems.mountain_car(features=tiles)
             sizes[name][size] = kernel(ges, *prepare_stream(ges, car), 16)
+            if size == 10**6:
+                alone[name] = rows_alone(*prepare_stream(ges, car), 16)
     result["ns_per_step_by_size_16"] = sizes
+    result["ns_per_step_rows_alone_16"] = alone
 
     console.print("simulators, start-up …")
     result["simulators"] = simulators()
@@ -381,6 +404,10 @@ def main():
             table.add_row(
                 f"{name.replace('_', ' ')}, p = {size:,}, 16 learners, ns per step", f"{t:,.0f}"
             )
+    for name, t in alone.items():
+        table.add_row(
+            f"{name.replace('_', ' ')}, p = 1,000,000, rows alone, ns per step", f"{t:,.0f}"
+        )
     for group in ("simulators", "start_up", "peak_memory_mb", "paper"):
         for name, value in result[group].items():
             table.add_row(f"{group}: {name}".replace("_", " "), f"{value:,.2f}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,9 @@ WINDOW = {"float64": 1e5, "float32": 1e2}
 
 SMALLEST = {"float64": 1e-100, "float32": 1e-15}
 """The scale s of ω is folded in when it falls below this, or rises above its inverse."""
+
+CACHE_LINE = 64
+"""Bytes."""
 
 
 class Learners(MeasuredWeights):
@@ -86,7 +90,7 @@ class Block:
         dtype = theta.dtype
 
         def pad(values: FloatArray) -> FloatArray:
-            padded = np.zeros((*values.shape[:-1], width), dtype=dtype)
+            padded = _aligned_zeros((*values.shape[:-1], width), dtype)
             padded[..., :learners] = values
             return padded
 
@@ -124,6 +128,14 @@ def update_settings(
         Coefficients._make(map(float, form.coefficients)), alpha.power, alpha.offset,
         beta.power, beta.offset, WINDOW[dtype.name], SMALLEST[dtype.name],
     )  # fmt: skip
+
+
+def _aligned_zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> FloatArray:
+    """Return zeros that begin with a cache line, so that a row occupies as few as possible."""
+    size = math.prod(shape) * dtype.itemsize
+    memory = np.zeros(size + CACHE_LINE, dtype=np.uint8)
+    first = -memory.ctypes.data % CACHE_LINE
+    return memory[first : first + size].view(dtype).reshape(shape)
 
 
 def _padded(learners: int) -> int:
