@@ -163,18 +163,19 @@ def test_numbers_on_pages_are_those_of_the_measurements():
     """If not, make numbers writes them."""
     sys.path.insert(0, str(DOCS))
     try:
-        from fill_numbers import NUMBER, fill, numbers, pages
+        from fill_numbers import NUMBER, NUMBERS, fill, numbers, pages
     finally:
         sys.path.remove(str(DOCS))
     measured, used = numbers(), set()
+    assert {"one learner", "tiles, s", "base, MB"} <= set(measured)
     for page in pages():
         text = page.read_text(encoding="utf-8")
         assert fill(text, measured) == text, page.name
         used |= {name for _, name in NUMBER.findall(text)}
-    assert used == set(measured)
-    assert fill("(1.5<!--= λ --> or 3,000–4<!--= λ -->)", {"λ": "2"}) == (
-        "(2<!--= λ --> or 2<!--= λ -->)"
-    )
+    assert used == set(NUMBERS)
+    text = "(1.5<!--= λ -->, 3,000–4<!--= λ --> or 98%<!--= log, 1 -->)"
+    assert NUMBER.sub("", fill(text, {"λ": "2"})) == "(,  or )"
+    assert fill(text, {"λ": "2"}) == "(2<!--= λ -->, 2<!--= λ --> or 98%<!--= log, 1 -->)"
 
 
 def table_after(page, heading):
