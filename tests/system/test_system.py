@@ -10,7 +10,7 @@ from helpers.problems import problem_for, rule_named, tables
 from oracles import naive
 from saddleback import FiniteMDP, Problem, System, problems
 from saddleback.rules import Correction, Expected, Rule, Saddle, SemiGradient
-from saddleback.system import bellman, lambda_operator, projection
+from saddleback.system import bellman, lambda_operator, linear_stability, projection
 
 RULES = [name for name in naive.ALGORITHMS if name != "capped importance"]
 TRACES = [
@@ -310,3 +310,17 @@ def test_a_failed_svd_falls_back_to_another_driver(monkeypatch):
     recomputed = System.exact(problem, sb.GES(0.4))
     assert recomputed.rank == expected[0]
     np.testing.assert_allclose(recomputed.fixed_point, expected[1])
+
+
+def test_an_update_that_only_rotates_is_not_stable():
+    """Eigenvalues ±i: θ neither grows nor shrinks in the limit of small α, and grows for any."""
+    rotation = linear_stability.stability(np.array([[0.0, 1.0], [-1.0, 0.0]]), np.zeros(2))
+    assert (rotation.stable, rotation.max_step_size) == (False, 0.0)
+    assert "an eigenvalue with real part 0." in rotation.reason
+
+
+def test_singular_values_below_a_hundred_billionth_count_as_zero():
+    for smallest, rank in ((2e-11, 2), (0.5e-11, 1)):
+        parts = linear_stability.Decomposition(np.diag([1.0, smallest]), np.ones(2))
+        assert (parts.rank, parts.deficient) == (rank, rank == 1)
+        assert linear_stability.spectral_rank(np.diag([1.0, smallest])) == rank

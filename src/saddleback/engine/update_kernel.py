@@ -25,11 +25,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from saddleback._jit import compiled, inlined, subroutine
+from saddleback._jit import compiled, inlined, prefetch, subroutine
 from saddleback._typing import FloatArray, IndexArray, IntArray
 from saddleback.engine.lazy_trace import add_entry, clear, dot, leaves_window, rescale
 from saddleback.engine.stream_columns import Columns, SparseVector
 from saddleback.rules import Coefficients
+
+IN_CACHE = 1 << 17
+"""Entries of θ that stay in the cache of a core; of a larger table rows are fetched early."""
+
+EARLY, LINE, LINES = 3, 8, 2
+"""Steps by which they are, entries in a cache line, and lines of a row; the others follow."""
 
 
 class UpdateSettings(NamedTuple):
@@ -95,12 +101,15 @@ def advance(
     width = theta.shape[1] if len(width_hint) else 1
     stride = np.uint64(0 if len(phi_value) == 1 else 1)  # binary features store one 1
     unit_stride = np.uint64(1)
+    far, last = theta.size > IN_CACHE, len(reward) - 1
     C, ee, n = scale[0], scale[1], trace.n_touched[0]
     for t in range(len(reward)):
         update = done + t + 1
         a_scale = 1.0 if alpha_power == 0.0 else (update + settings.alpha_offset) ** -alpha_power
         b_scale = 1.0 if beta_power == 0.0 else (update + settings.beta_offset) ** -beta_power
         gamma, c, w = discount[t], decay[t], weight[t]
+        if far:
+            _fetch(stream, min(t + EARLY, last), trace, lanes, width)
 
         # Decay the trace; fold in the postponed sums if C would leave its window.
         if leaves_window(C, c, window):
@@ -173,6 +182,22 @@ def advance(
             for k in range(width):
                 theta[i, k] -= value * step_u[k]
     scale[0], scale[1], trace.n_touched[0] = C, ee, n
+
+
+@inlined
+def _fetch(stream: Columns, t: int, trace: SparseVector, lanes: Lanes, width: int) -> None:
+    """Start to load what step t will use; mostly, θ of its φ is among the successors before it."""
+    few = min(width, LINES * LINE)
+    for j in range(stream.phi_from[t], stream.phi_from[t + 1]):
+        i = stream.phi_index[j]
+        prefetch(trace.values, i, 0)
+        prefetch(trace.is_touched, i, 0)
+        for k in range(0, few, LINE):
+            prefetch(lanes.omega, i, k)
+    for j in range(stream.next_from[t], stream.next_from[t + 1]):
+        i = stream.next_index[j]
+        for k in range(0, few, LINE):
+            prefetch(lanes.theta, i, k)
 
 
 @inlined
