@@ -320,3 +320,15 @@ def test_complete_propensities_are_replaced_by_estimates():
     taken = mu[np.arange(22), data["action"]]
     np.testing.assert_array_equal(np.concatenate([part.propensity for part in rows]), taken)
     assert behaviour.log.summary().altered.estimated == 0
+
+
+def test_calibration_is_of_episodes_that_the_fit_has_not_seen():
+    """Even episodes take one action, odd ones the other: each half predicts the other wrongly."""
+    n = 40
+    data = {
+        "episode_id": np.arange(n), "obs_0": np.zeros(n), "action": np.arange(n) % 2,
+        "reward": np.zeros(n), "terminated": np.ones(n, bool), "truncated": np.zeros(n, bool),
+    }  # fmt: skip
+    table = estimate_behaviour(Log(data), prior=0.0).calibration.to_pylist()
+    sure = table[-1]
+    assert (sure["pairs"], sure["estimated"], sure["taken"]) == (n, 1.0, 0.0)
