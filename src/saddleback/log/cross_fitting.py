@@ -56,15 +56,15 @@ class CrossFitted:
         """Return μ̂ in the states of episodes, given the hash of each row's id."""
         place = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
         fold = np.where(self.ids[place] == ids, self.fold[place], len(self.others))
-        parts = [(k, np.flatnonzero(fold == k)) for k in range(len(self.others) + 1)]
         policies = (*self.others, self.policy)
-        found = [
-            (rows, np.asarray(policies[k](observations[rows]))) for k, rows in parts if len(rows)
-        ]
-        mu = np.empty((len(observations), found[0][1].shape[1] if found else 0))
-        for rows, probabilities in found:
+        mu: FloatArray | None = None
+        for k in np.unique(fold):
+            rows = np.flatnonzero(fold == k)
+            probabilities = np.asarray(policies[k](observations[rows]))
+            if mu is None:
+                mu = np.empty((len(observations), probabilities.shape[1]))
             mu[rows] = probabilities
-        return mu
+        return np.zeros((0, 0)) if mu is None else mu
 
 
 def row_ids(ids: Any, starts: Any) -> OffsetArray:

@@ -272,9 +272,10 @@ def evaluate(
         with_opinion = bool(sampled) and not is_consensus
         reader = one_pass([first, sampler] if with_opinion else [first], progress=phases.sums)
         summary = reader.summary(gamma, first.mean_return)
-        if horizon is not None:  # known to the estimate, so the observation need not tell the time
-            kept = tuple(finding for finding in summary.findings if finding.code != "W154")
-            summary = replace(summary, findings=kept)
+        # With a horizon the observation need not tell the time.
+        not_needed = () if horizon is None else ("W154",)
+        kept = tuple(finding for finding in summary.findings if finding.code not in not_needed)
+        summary = replace(summary, findings=kept)
         raise_errors(summary.findings)
         first.check(reader, allow_uncovered)
         sums = Statistics(**first.totals())
@@ -349,8 +350,9 @@ def evaluate(
         ]
     steps = {weighting.target: weighting.ess_by_step for weighting in episodes}
     tails = {weighting.target: weight_tail(weighting.log_weights) for weighting in episodes}
+    warnings = [one for one in sums.warnings(chosen) if one.code not in not_needed]
     return Evaluation(
-        sums, chosen, tuple(estimates), paths, tuple(sums.warnings(chosen)), baseline,
+        sums, chosen, tuple(estimates), paths, tuple(warnings), baseline,
         tuple(diagnoses), steps, tails, lower_is_better, summary,
         distributions=return_distributions(episodes, lower_is_better),
     )  # fmt: skip
