@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from saddleback._typing import FloatArray, IntArray
+from saddleback.engine.explicit_kernel import ExplicitBlock
 from saddleback.engine.metrics import MeasuredWeights
 from saddleback.engine.schedule import Schedule
 from saddleback.engine.stream_columns import Columns, SparseVector
 from saddleback.engine.update_kernel import Lanes, UpdateSettings, advance
+from saddleback.errors import InvalidParameter
 from saddleback.rules import Coefficients, Form
 
 WINDOW = {"float64": 1e5, "float32": 1e2}
@@ -52,8 +54,9 @@ class Learners(MeasuredWeights):
     ) -> None:
         self.done = 0
         parts = np.array_split(np.arange(len(theta)), min(blocks, len(theta)))
-        self.blocks = [
-            Block(
+        kind = ExplicitBlock if form.has_further_traces else Block
+        self.blocks: list[Block | ExplicitBlock] = [
+            kind(
                 form, replace(alpha, scale=alpha.scale[k]), replace(beta, scale=beta.scale[k]),
                 theta[k], omega[k], bound,
             )
@@ -124,6 +127,10 @@ def update_settings(
     form: Form, alpha: Schedule, beta: Schedule, dtype: np.dtype[Any]
 ) -> UpdateSettings:
     """Return the constants of learners, for weights of a given type."""
+    if form.has_further_traces:
+        raise InvalidParameter(
+            f'{form!r} has further traces, which a GPU does not support: use the device "cpu".'
+        )
     return UpdateSettings(
         Coefficients._make(map(float, form.coefficients)), alpha.power, alpha.offset,
         beta.power, beta.offset, WINDOW[dtype.name], SMALLEST[dtype.name],

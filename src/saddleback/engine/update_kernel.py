@@ -1,7 +1,7 @@
 """The update kernel: every rule, all step sizes at once, at the cost of the active features.
 
     e ← c e + w φ        δ = R + γ'θᵀb − θᵀφ        u = eᵀω
-    θ ← θ + α (td·δe + saddle·(φ − γ'b)u − correction·γ'x u)
+    θ ← θ + α (td·δe + saddle·(φ − γ'b)u − correction·γ'x u + gram_theta·(φᵀω)φ)
     ω ← ω + β (dual·δe − gram·(φᵀω)φ − shrink·ω)
 
 Both lines use the old θ and ω. No step touches all p features. The trace is stored as e = C·g, with
@@ -91,7 +91,7 @@ def advance(
     phi_from, phi_index, phi_value = stream.phi_from, stream.phi_index, stream.phi_value
     next_from, next_index, next_b = stream.next_from, stream.next_index, stream.next_b
     reward, discount, decay, weight = stream.reward, stream.discount, stream.decay, stream.weight
-    td, saddle, correction, dual, gram, shrink = settings.coefficients
+    td, saddle, correction, dual, gram, shrink, gram_theta, _ = settings.coefficients
     alpha_power, beta_power = settings.alpha_power, settings.beta_power
     window = settings.window
     g, theta, omega, alpha, beta = trace.values, lanes.theta, lanes.omega, lanes.alpha, lanes.beta
@@ -161,7 +161,8 @@ def advance(
             by_theta = alpha[k] * a_scale * td * delta[k]
             by_omega = beta[k] * b_scale * dual * delta[k]
             pull = beta[k] * b_scale * gram * dual_value[k]
-            into_phi[k] = saddle * step_u[k] - F_theta[k] * entry
+            direct = alpha[k] * a_scale * gram_theta * dual_value[k]
+            into_phi[k] = saddle * step_u[k] + direct - F_theta[k] * entry
             dual_value[k] = F[k] * entry + pull * inverse_s[k]
             F_theta[k] += by_theta * C
             F[k] += by_omega * C * inverse_s[k]
