@@ -76,6 +76,7 @@ NUMBERS = {
     ),
     "accesses, ns": ("bench", lambda m: f"{m['ns_per_step_rows_alone_16']['fine_tiles']:.0f}"),
     "λ": ratio("largest over λ > 0 / λ = 0", ".2f"),
+    "paper, s": ("bench", lambda m: f"{m['paper']['learning_cpu_s_for_5_runs']:.0f}"),
     "tiles, s": compiling("tiles:8x4"),
     "polynomial, s": compiling("polynomial:3"),
     "base, MB": weight("base"),

@@ -93,7 +93,7 @@ class Block:
         dtype = theta.dtype
 
         def pad(values: FloatArray) -> FloatArray:
-            padded = _aligned_zeros((*values.shape[:-1], width), dtype)
+            padded = aligned_zeros((*values.shape[:-1], width), dtype)
             padded[..., :learners] = values
             return padded
 
@@ -137,7 +137,7 @@ def update_settings(
     )  # fmt: skip
 
 
-def _aligned_zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> FloatArray:
+def aligned_zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> FloatArray:
     """Return zeros that begin with a cache line, so that a row occupies as few as possible."""
     size = math.prod(shape) * dtype.itemsize
     memory = np.zeros(size + CACHE_LINE, dtype=np.uint8)
