@@ -35,6 +35,8 @@ FIXED = {
     "Retrace(.99)": sb.GRetrace(0.99),
     "tree backup(.9)": sb.GTB(0.9),
     "tree backup(.99)": sb.GTB(0.99),
+    "capped(.99), product ≤ 20": sb.Rule.parse("CappedImportance(0.99, cap=20)"),
+    "capped(.99), product ≤ 50": sb.Rule.parse("CappedImportance(0.99, cap=50)"),
 }
 IMPORTANCE = "importance, λ ceiling × .95"
 
@@ -42,7 +44,8 @@ IMPORTANCE = "importance, λ ceiling × .95"
 def mountain_car():
     """MountainCar: values by simulating π."""
     car = sb.problems.mountain_car()
-    values = truth_of_car.reference_values(car, truth_of_car.Effort(), np.random.SeedSequence(2))
+    effort = truth_of_car.Effort(starts=0, steps=0, pairs=2000, returns=200, sample=0)
+    values = truth_of_car.reference_values(car, effort, np.random.SeedSequence(2))
     rng = np.random.default_rng(3)
     start = np.column_stack([rng.uniform(-0.6, -0.4, 200_000), np.zeros(200_000)])
     action = rng.choice(3, p=car.target[0], size=len(start))

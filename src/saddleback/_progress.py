@@ -67,6 +67,32 @@ def shared_progress(progress: Progress | None, count: int) -> list[Progress | No
     return [reporter(part) for part in range(count)]
 
 
+def concurrent_progress(progress: Progress | None, costs: Sequence[float]) -> list[Progress | None]:
+    """Return a progress for each of several parts that may overlap, by their planned costs.
+
+    Examples
+    --------
+    >>> first, second = concurrent_progress(lambda fraction, phase: print(fraction), [1.0, 3.0])
+    >>> second(0.5)
+    0.375
+    >>> first(1.0)
+    0.625
+    """
+    if progress is None:
+        return [None] * len(costs)
+    lock, done, total = threading.Lock(), [0.0] * len(costs), sum(costs) or 1.0
+
+    def reporter(part: int) -> Progress:
+        def report(fraction: float, phase: str = "", /) -> None:
+            with lock:
+                done[part] = costs[part] * fraction
+                progress(min(sum(done) / total, 1.0), phase)
+
+        return report
+
+    return [reporter(part) for part in range(len(costs))]
+
+
 def split_progress(
     progress: Progress | None, costs: Sequence[tuple[str, float]]
 ) -> list[Progress | None]:

@@ -16,7 +16,7 @@ from helpers.decision_logs import (
 from helpers.logs import mixed
 from saddleback.features import Custom, OneHot
 from saddleback.log import as_target
-from saddleback.ope.approximation_gap import Gap, ResidualProblem, unvisited_gap
+from saddleback.ope.approximation_gap import Gap, ResidualProblem, gap_allowance, unvisited_gap
 from saddleback.ope.log_pass import EncodeOnce
 from saddleback.ope.partition import Cells
 from saddleback.ope.sandwich import interval_from_blocks
@@ -119,3 +119,8 @@ def test_the_residual_does_not_depend_on_segmentation():
         for segment in (1 << 16, 3)
     )
     np.testing.assert_allclose(one, two, rtol=1e-9)
+
+
+def test_the_allowance_is_twice_what_needs_no_log():
+    assert gap_allowance(1.0, 0.5, -0.25) == 3.5
+    assert gap_allowance(1.0, None, None) == 2.0

@@ -16,6 +16,7 @@ from helpers.decision_logs import (
 )
 from helpers.logs import columns
 from saddleback.features import Custom, OneHot
+from saddleback.ope.baseline import Baseline
 
 
 @pytest.mark.kernel
@@ -84,3 +85,12 @@ def test_the_self_check_detects_features_that_confuse_states():
     assert abs(baseline.self_check) > 0.1
     sharp, _ = logged_baseline(log, OneHot(2), 0.9, sb.GES(0.0))
     assert sharp.self_check == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_self_check_counts_beyond_two_standard_errors():
+    def gap(difference, error):
+        return Baseline(None, np.zeros(1), 1.0, 0.0, difference, error).gap
+
+    assert gap(-1.0, 0.3) == pytest.approx(0.4)
+    assert gap(1.0, 0.6) == 0.0
+    assert gap(None, None) is None

@@ -36,12 +36,11 @@ from saddleback.paper.comparison import (
     run,
     study_of,
 )
+from saddleback.paper.estimated_system import fixed_point, from_experience
 from saddleback.paper.mountain_car_reference import (
     Effort,
     MountainCarReference,
     Objective,
-    fixed_point,
-    from_experience,
     half_inverse,
     simulation,
 )
@@ -99,7 +98,7 @@ def test_lambda_stays_below_the_ceiling_where_the_study_says_so():
     cases = study_of("two-state", Options(None, lam=0.2, quick=True)).cases
     assert [case.lam for case in cases] == [0.2] * 4
     study = study_of("step-size", Options(None, lam=0.7, quick=True))
-    assert [study.rule(r).trace.lam for r in range(2)] == [0.7, 0.5]
+    assert [study.rule(r).trace.lam for r in range(2)] == [0.7, 0.3]
     assert len(study_of("step-size", Options(None, lam=0.2, quick=True)).rules) == 1
 
 
@@ -114,7 +113,7 @@ def test_the_studies_of_the_paper_are_ordinary_studies(tmp_path):
         assert read_study(path).title == path.stem
     done = invoke("sweep", STUDIES / "step-size.toml", "--plan")
     assert done.exit_code == 0, done.stderr
-    assert done.stdout.startswith("learners       19,360\n")
+    assert done.stdout.startswith("learners       58,080\n")
 
 
 @pytest.mark.parametrize("recipe", [two_state, mountain_car])
@@ -391,7 +390,7 @@ def test_a_quick_run_draws_every_figure(tmp_path):
     for recipe in (two_state, mountain_car):
         sizes = [recipe.check(options) for options in (quick, full)]
         assert 0 < sizes[0] < sizes[1]
-    for name in ("two-state", "baird", "mountain-car", "step-size"):
+    for name in ("two-state", "baird", "mountain-car", "step-size", "step-size-mountain-car"):
         labels = [[case.label for case in study_of(name, o).cases] for o in (quick, full)]
         assert labels[0] == labels[1]
     kept = [mountain_car.fixed_point_tasks(options) for options in (quick, full)]

@@ -10,6 +10,8 @@ import saddleback as sb
 from helpers.problems import REWARDED
 from saddleback import System, problems
 from saddleback.theory import primal_dual_gap, projected_descent
+from saddleback.theory.noise_chain import noise_chain
+from saddleback.theory.primal_dual_gap import gap_constant
 
 
 @given(st.integers(0, 10**6))
@@ -73,3 +75,38 @@ def test_the_gap_falls_like_the_root_of_time():
     assert (np.quantile(run.gap, 0.95, axis=1) <= run.high_probability_bound(0.05)).all()
     slope = np.polyfit(np.log(run.steps), np.log(mean), 1)[0]
     assert -0.65 < slope < -0.35
+
+
+@pytest.mark.kernel
+def test_projected_descent_step_by_step():
+    """Steps 2/(C√(5t)) in units of the balls: each variable moves by its own radius squared."""
+    steps, radii = 60, (0.3, 2.0)
+    noise = noise_chain(REWARDED, sb.GES(0.0))
+    constant = gap_constant(noise, *radii)
+    share = np.cumsum(noise.weight[noise.source] * noise.probability)
+    rewards = noise.delta - noise.d @ (noise.system.fixed_point @ noise.basis)
+    draws = np.random.default_rng(3).random((steps, 1))[:, 0] * share[-1]
+    theta, omega = np.zeros(noise.k), np.zeros(noise.k)
+    sums, total, on_edge = np.zeros((2, noise.k)), 0.0, 0
+    for t, draw in enumerate(draws, 1):
+        i, step = int(np.searchsorted(share, draw, "right")), 2 / (constant * np.sqrt(5 * t))
+        sums += step * np.array([theta, omega])
+        total += step
+        error = rewards[i] + noise.d[i] @ theta
+        moved = step * radii[1] ** 2 * (error * noise.e[i] - (noise.phi[i] @ omega) * noise.phi[i])
+        theta = theta - step * radii[0] ** 2 * (noise.e[i] @ omega) * noise.d[i]
+        omega = omega + moved
+        for value, radius in ((theta, radii[0]), (omega, radii[1])):
+            size = np.linalg.norm(value)
+            on_edge += size > radius
+            value *= min(1.0, radius / size) if size else 1.0
+    run = projected_descent(
+        REWARDED, sb.GES(0.0), theta_radius=radii[0], omega_radius=radii[1], steps=steps,
+        record=[steps], rng=3,
+    )  # fmt: skip
+    assert on_edge > 0  # the projection is exercised
+    averages = sums / total @ noise.basis.T
+    expected = primal_dual_gap(
+        noise.system, *averages, theta_radius=radii[0], omega_radius=radii[1]
+    )
+    np.testing.assert_allclose(run.gap[-1, 0], expected, rtol=1e-10)

@@ -6,6 +6,7 @@ import pytest
 import saddleback as sb
 from helpers.problems import rule_named
 from saddleback import System, iterate, learn, mean_square, problems, step_sizes, theorem2
+from saddleback.problem import Problem
 from saddleback.theory import MeanStability
 from saddleback.theory.noise_chain import noise_chain
 
@@ -94,3 +95,15 @@ def test_advice_for_episodes():
     walk = problems.random_walk()
     run = learn(sb.TD(0.0), walk, episodes=50, rng=0)
     assert run.alpha == step_sizes(walk, sb.TD(0.0), steps=450).alpha  # nine steps to an episode
+
+
+def test_the_widest_ratio_of_step_sizes_is_a_power_of_eight():
+    """One state, γ near 1: the best β/α, (1 − γ)², lies beyond what the search admits."""
+    one = np.ones((1, 1))
+    problem = Problem(sb.FiniteMDP([[one[0]]], one, gamma=0.999), one[None], one, one)
+    advice = step_sizes(problem, sb.GES(0.0))
+    assert advice.beta / advice.alpha == pytest.approx(8.0**-4, rel=0.05)
+    inside = step_sizes(
+        Problem(sb.FiniteMDP([[one[0]]], one, gamma=0.9), one[None], one, one), sb.GES(0.0)
+    )
+    assert inside.beta / inside.alpha > 8.0**-3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -45,7 +46,7 @@ COMPARISONS = ("two-state", "baird", "mountain-car")
 
 @click.command()
 @click.argument("experiment", metavar="[EXPERIMENT]", default="all")
-@click.option("--runs", type=click.IntRange(min=1), help="Independent runs.  [default: 5 or 10]")
+@click.option("--runs", type=click.IntRange(min=1), help="Independent runs.  [default: 10 or 20]")
 @click.option(
     "--episodes", type=click.IntRange(1, 10**9), help="Episodes of MountainCar.  [default: 5000]"
 )
@@ -159,8 +160,10 @@ def _run(chosen: Sequence[str], options: Options, console: Console) -> None:
     """Run experiments; print their tables, and the files they wrote."""
     from saddleback.paper import QUICK, run
 
+    begun, seconds = time.perf_counter(), {}
     with display() as progress:
-        for name, tables, paths in run(chosen, replace(options, progress=progress)):
+        for name, tables, paths, took in run(chosen, replace(options, progress=progress)):
+            seconds[name] = took
             with progress.suspended():
                 echo(f"\n{name}: {EXPERIMENTS[name]}", err=True)
                 for table in tables:
@@ -169,6 +172,13 @@ def _run(chosen: Sequence[str], options: Options, console: Console) -> None:
                     console.print(QUICK, style="bold")
                 for path in paths:
                     console.print(f"  {path}", highlight=False)
+    if len(chosen) > 1:
+        parts = ", ".join(f"{name} {took:.0f}" for name, took in seconds.items())
+        echo(
+            f"\nSeconds: {parts}; {time.perf_counter() - begun:.0f} in all, some at the same time, "
+            f"and {time.process_time():.0f} of computing.",
+            err=True,
+        )
 
 
 @contextmanager

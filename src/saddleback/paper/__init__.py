@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import shutil
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +15,8 @@ from typing import Any, TypeVar
 from rich.table import Table
 
 from saddleback import plots
-from saddleback._progress import Progress, part_of, split_progress
+from saddleback._progress import Progress, concurrent_progress, part_of
+from saddleback._threads import thread_pool
 from saddleback.errors import Fix, InvalidParameter, SaddlebackError
 from saddleback.sweep import Store, Task, run_tasks, threads
 
@@ -151,8 +154,8 @@ def _experiment(name: str) -> Any:
 
 
 SECONDS = {
-    "stability": 2.0, "theorem1": 4.0, "two-state": 12.0, "baird": 10.0, "step-size": 10.0,
-    "table1": 32.0, "theory": 3.0, "mountain-car": 72.0, "reproduction": 3.0,
+    "stability": 2.0, "theorem1": 3.0, "two-state": 15.0, "baird": 18.0, "step-size": 15.0,
+    "table1": 14.0, "theory": 4.0, "mountain-car": 105.0, "reproduction": 3.0,
 }  # fmt: skip
 """Approximate time of each experiment at full size; the ratios set the progress bar."""
 
@@ -165,20 +168,58 @@ def planned_seconds(name: str, options: Options) -> float:
     """Return the planned time of an experiment with these options."""
     seconds = SECONDS[name]
     if options.runs is not None and name not in ("stability", "theorem1", "reproduction"):
-        seconds *= options.runs / (5 if name == "mountain-car" else 10)
+        seconds *= options.runs / (10 if name == "mountain-car" else 20)
     if options.episodes is not None and name == "mountain-car":
         seconds *= options.episodes / 5000
     return seconds
 
 
-def run(names: Sequence[str], options: Options) -> Iterator[tuple[str, list[Table], list[Path]]]:
-    """Run experiments in turn; yield the name, tables and figures of each."""
-    costs = [(name, planned_seconds(name, options)) for name in names]
-    for name, progress in zip(names, split_progress(options.progress, costs), strict=True):
+class Interrupted(Exception):
+    """Ends a computation whose results nobody waits for any more."""
+
+
+def run(
+    names: Sequence[str], options: Options
+) -> Iterator[tuple[str, list[Table], list[Path], float]]:
+    """Run experiments in turn; yield the name, tables, figures and seconds of each.
+
+    An experiment with a function ``prepare`` has its results computed beside the others from the
+    beginning, in another thread; figures are drawn in this one.
+    """
+    parts = concurrent_progress(options.progress, [planned_seconds(n, options) for n in names])
+    stop = threading.Event()
+    with thread_pool(1) as pool:
+        try:
+            ahead = {
+                name: pool.submit(_prepare, name, replace(options, progress=part), stop)
+                for name, part in zip(names, parts, strict=True)
+                if len(names) > 1 and hasattr(_experiment(name), "prepare")
+            }
+            for name, progress in zip(names, parts, strict=True):
+                begun = time.perf_counter()
+                waited = ahead[name].result() if name in ahead else 0.0
+                if name in ahead:
+                    begun = time.perf_counter()
+                elif progress is not None:
+                    progress(0.0, name)
+                inner = None if name in ahead else part_of(progress, 0.0, COMPUTED, name)
+                tables, paths = _experiment(name).run(replace(options, progress=inner))
+                if progress is not None:
+                    progress(1.0, name)
+                yield name, tables, paths, waited + time.perf_counter() - begun
+        finally:
+            stop.set()
+
+
+def _prepare(name: str, options: Options, stop: threading.Event) -> float:
+    """Compute the results of an experiment; return the seconds that took."""
+    begun, progress = time.perf_counter(), part_of(options.progress, 0.0, COMPUTED, name)
+
+    def report(fraction: float, phase: str = "", /) -> None:
+        if stop.is_set():
+            raise Interrupted
         if progress is not None:
-            progress(0.0, name)
-        inner = part_of(progress, 0.0, COMPUTED, name)
-        tables, paths = _experiment(name).run(replace(options, progress=inner))
-        if progress is not None:
-            progress(1.0, name)
-        yield name, tables, paths
+            progress(fraction, phase)
+
+    _experiment(name).prepare(replace(options, progress=report))
+    return time.perf_counter() - begun

@@ -34,7 +34,7 @@ class BairdConfig:
     beta: float = 0.05
     """As in Sutton & Barto, figure 11.5 (TDC)."""
     steps: int = 200_000
-    runs: int = 10
+    runs: int = 20
 
 
 LIMITS = {"MSPBE": (1e-6, 1e4), "RMS value error": (1e-2, 1e3)}

@@ -164,12 +164,17 @@ def check(name: str, options: Options) -> int:
     return study.runs * rows * ROW
 
 
-def run(name: str, options: Options) -> list[Comparison]:
-    """Run what is missing of a study; return its results, case by case."""
+def compute(name: str, options: Options) -> None:
+    """Run what is missing of a study."""
     run_study(
         study_of(name, options), options.out / name, name=name, workers=options.workers,
         progress=options.progress, command=options.command,
     )  # fmt: skip
+
+
+def run(name: str, options: Options) -> list[Comparison]:
+    """Run what is missing of a study; return its results, case by case."""
+    compute(name, options)
     return comparisons(name, options)
 
 

@@ -59,6 +59,10 @@ SMALL_METRICS = {"error": "value error", "mspbe": "own MSPBE", "mspbe_common": "
 """Metrics of the small problems, and their labels."""
 
 
+EMPIRICAL = {"mspbe_paper": "empirical MSPBE"}
+"""The metric of the paper's figures, with Â from experience."""
+
+
 def small_titles(name: str) -> dict[str, str]:
     """Return the titles of the cases of a small problem, by the names of their figures."""
     kinds = {"rewards": "rewards", "zero": "no reward"}
@@ -197,16 +201,20 @@ def _settings(results: Comparison) -> str:
 def _curves_figure(results: Comparison, metrics: dict[str, str], title: str) -> Figure:
     caption = (
         f"{title}. Each rule with the best of {_settings(results)} for the metric shown, by its "
-        f"final mean. Lines: median of {results.study.runs} runs; bands: quartiles. Colour and "
-        "marker give the trace, dashes and fill the form."
+        f"final mean. Empirical MSPBE: with Â, b̂ and M̂ from experience, as in the paper's "
+        f"figures. Lines: median of {results.study.runs} runs; bands: quartiles. Colour and marker "
+        "give the trace, dashes and fill the form."
     )
+    shown = metrics | EMPIRICAL
     figure, axes = plots.panels(
-        1, len(metrics), PANEL, caption=caption, legend_rows=_legend_rows(results), top=0.08,
-        gap=(0.62, 0.0), left=0.62,
+        2, -(-len(shown) // 2), PANEL, caption=caption, legend_rows=_legend_rows(results), top=0.08,
+        gap=(0.62, 0.18), left=0.62, sharex=True,
     )  # fmt: skip
-    for ax, (metric, label) in zip(axes, metrics.items(), strict=True):
+    for ax, (metric, label) in zip(axes, shown.items(), strict=True):
         curves(ax, results, metric)
-        ax.set(ylabel=label, xlabel=results.case.unit)
+        ax.set(ylabel=label)
+    for ax in axes[2:]:
+        ax.set(xlabel=results.case.unit)
     _legend(figure, results)
     return figure
 

@@ -1,14 +1,12 @@
-"""Reference values and linear systems on MountainCar, by simulation of π itself.
+"""Reference values and linear systems on MountainCar: what the learners are measured against.
 
-Importance traces above the λ ceiling have infinite variance, so an Â from experience of μ is mostly
-noise. But A = E[φ(s, a) Σ_k (γλ)^k (γb_{k+1} − φ_k)ᵀ] with (s, a) from the visits of μ, and *π*
-followed from there, has no importance ratios. Shorter or bounded traces can be estimated directly.
+The systems of importance traces come from rollouts of π (`rollout_systems`); the others, whose
+traces are bounded, from experience of μ. Both know their sampling error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -17,16 +15,22 @@ from scipy.sparse import csr_array
 
 from saddleback._threads import ThreadSafeCache
 from saddleback._typing import FloatArray
-from saddleback.engine import ForwardMoments, Quadratic, Simulation
+from saddleback.engine import Quadratic, Simulation
 from saddleback.features import Tiles
 from saddleback.paper.comparison import Metric
-from saddleback.problems.mountain_car import HIGH, LOW, mountain_car, returns, rollouts
+from saddleback.paper.estimated_system import (
+    EstimatedSystem,
+    ReferenceValues,
+    from_experience,
+    with_noise,
+)
+from saddleback.paper.rollout_systems import rollout_systems
+from saddleback.problems.mountain_car import HIGH, LOW, mountain_car, returns
 from saddleback.rules import GES, Expected, Rule, Saddle, Trace
 from saddleback.system import System, linear_stability
-from saddleback.theory import trace_radius
 
-SPACING = 20
-"""Steps of μ between two pairs at which rollouts start."""
+LAMBDAS = (0.3, 0.5, 0.6, 0.7, 0.99)
+"""λ whose systems share their rollouts; another λ has rollouts of its own, which are the same."""
 
 
 class Effort(NamedTuple):
@@ -48,30 +52,6 @@ class Effort(NamedTuple):
 def simulation(gamma: float, bins: int, tilings: int) -> Simulation:
     """Return MountainCar with tiles; the same object for the same arguments."""
     return mountain_car(gamma, features=Tiles(LOW, HIGH, bins=bins, tilings=tilings))
-
-
-@dataclass(frozen=True, eq=False)
-class ReferenceValues:
-    """q^π at some pairs, with standard errors, and the features there."""
-
-    phi: csr_array
-    q: FloatArray
-    error: FloatArray
-
-    def mse(self, theta: FloatArray) -> FloatArray:
-        """Return ‖Φθ − q^π‖²/‖q^π‖² over the pairs, corrected for the sampling error of q^π."""
-        rows = theta.reshape(-1, theta.shape[-1])
-        gap = (self.phi @ rows.T).T.reshape(*theta.shape[:-1], -1) - self.q
-        noise = float(np.mean(self.error**2))
-        scale = float(np.mean(self.q**2)) - noise
-        return np.asarray((np.mean(gap**2, axis=-1) - noise) / scale)
-
-    def quadratic_form(self, objective: str) -> Quadratic | None:
-        """Return `mse` as a quadratic form, by name."""
-        noise = float(np.mean(self.error**2))
-        scale = float(np.mean(self.q**2)) - noise
-        weights = np.full(len(self.q), 1.0 / len(self.q))
-        return Quadratic(self.phi.toarray(), -self.q, weights, 1.0 / scale, -noise / scale)
 
 
 class Objective:
@@ -123,66 +103,14 @@ def reference_values(
     return ReferenceValues(csr_array(car.phi(states, actions)), gains.mean(axis=1), error)
 
 
-def from_experience(
-    car: Simulation, rule: Rule, steps: int, seed: np.random.SeedSequence
-) -> System:
-    """Estimate a system from experience of μ, without standard errors."""
-    return replace(System.estimate(car, rule, steps=steps, rng=seed, batches=2), errors=None)
-
-
-def fixed_point(system: System) -> FloatArray:
-    """Return θ* of a system, solved on the active features; the others get weight 0."""
-    used = np.flatnonzero(system.A.any(axis=0) | (np.diag(system.M) > 0))
-    part = np.ix_(used, used)
-    inner = System(system.A[part], system.b[used], system.M[part], system.C[part], system.rule)
-    theta = np.zeros(system.p)
-    theta[used] = inner.fixed_point
-    return theta
-
-
 def gram(car: Simulation, steps: int, seed: np.random.SeedSequence) -> FloatArray:
     """Estimate M from the same experience; it does not depend on the rule."""
     return from_experience(car, GES(0.0), steps, seed).M
 
 
-def reference_system(
-    car: Simulation,
-    rule: Rule,
-    effort: Effort,
-    by_mu: np.random.SeedSequence,
-    by_pi: np.random.SeedSequence,
-) -> System:
-    """Return a reliable estimate of the system of a rule, for any trace."""
-    follows_pi = not rule.trace.flow_uses_mu  # μκ is λπ, so π itself can be followed
-    if trace_radius(car, rule) < 1.0 or not follows_pi:
-        return from_experience(car, rule, effort.steps, by_mu)
-    M = gram(car, effort.steps, by_mu)
-    A, b = _by_rollouts(car, rule, effort.starts, by_pi)
-    return System(A, b, M, A.T + M, rule)
-
-
-def _by_rollouts(
-    car: Simulation, rule: Rule, starts: int, seed: np.random.SeedSequence
-) -> tuple[FloatArray, FloatArray]:
-    """Estimate A and b of an importance trace by following π from pairs visited by μ."""
-    lam = rule.trace.parameter or 0.0
-    draw, simulate = (np.random.default_rng(child) for child in seed.spawn(2))
-    steps, streamer = car.sampler(draw).take(SPACING * starts), car.streamer([rule])
-    A, b = np.zeros((car.p, car.p)), np.zeros(car.p)
-    for begin in range(0, starts, 2000):
-        chosen = slice(SPACING * begin, SPACING * min(begin + 2000, starts), SPACING)
-        piece = rollouts(
-            car.target, steps.observations[chosen], steps.actions[chosen], car.gamma, simulate
-        )
-        first = piece.starts
-        columns = streamer(piece)[0]._replace(
-            decay=np.where(first, 0.0, car.gamma * lam), weight=first.astype(np.float64)
-        )
-        sums = ForwardMoments(car.p, len(first))
-        sums.add(columns)
-        A += sums.moments().A * len(first)
-        b += sums.moments().b * len(first)
-    return A / starts, b / starts
+def by_rollouts(trace: Trace) -> bool:
+    """Whether μκ is λπ with λ > 0, so that π itself can be followed."""
+    return not trace.flow_uses_mu and bool(trace.parameter)
 
 
 class MountainCarReference:
@@ -202,19 +130,34 @@ class MountainCarReference:
         self._values = ThreadSafeCache[None, ReferenceValues](
             lambda _: reference_values(car, effort, entropy(0))
         )
-        self.system = ThreadSafeCache[Trace, System](
-            lambda trace: reference_system(car, rule_of(trace), effort, entropy(1), entropy(2))
+        follow = ThreadSafeCache[tuple[float, ...], dict[float, EstimatedSystem]](
+            lambda lambdas: rollout_systems(car, lambdas, effort.starts, entropy(2))
         )
-        half = ThreadSafeCache[tuple[int, int], FloatArray](
-            lambda chosen: half_inverse(gram(car, chosen[0], entropy(chosen[1])))
+
+        def estimate(trace: Trace) -> EstimatedSystem:
+            if by_rollouts(trace):
+                lam = float(trace.parameter or 0.0)
+                return follow(LAMBDAS if lam in LAMBDAS else (lam,))[lam]
+            return with_noise(car, rule_of(trace), effort.steps, entropy(1))
+
+        half = ThreadSafeCache[tuple[str, int], FloatArray](
+            lambda chosen: half_inverse(
+                follow(LAMBDAS)[LAMBDAS[0]].system.M  # that of every λ
+                if chosen[0] == "rollouts"
+                else gram(car, chosen[1], entropy(1 if chosen[0] == "steps" else 3))
+            )
         )
-        self.objective = ThreadSafeCache[Trace, Objective](
-            lambda trace: Objective(self.system(trace), half((effort.steps, 1)))
-        )
+
+        def objective(trace: Trace) -> Objective:
+            kind = ("rollouts", 0) if by_rollouts(trace) else ("steps", effort.steps)
+            return Objective(self.estimate(trace).system, half(kind))
+
+        self.estimate = ThreadSafeCache[Trace, EstimatedSystem](estimate)
+        self.objective = ThreadSafeCache[Trace, Objective](objective)
         self.paper_objective = ThreadSafeCache[Trace, Objective](
             lambda trace: Objective(
                 from_experience(car, rule_of(trace), effort.sample, entropy(3)),
-                half((effort.sample, 3)),
+                half(("sample", effort.sample)),
             )
         )
 

@@ -6,7 +6,9 @@ The paper's grid gives both schedules the same numbers, so c/√t is hundreds of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from rich import box
 from rich.table import Table
 
 from saddleback import plots
+from saddleback._progress import split_progress
 from saddleback.paper import Options, comparison
 from saddleback.paper.comparison import Comparison
 from saddleback.sweep import RuleResults
@@ -26,8 +29,13 @@ STYLES = {
 }  # fmt: skip
 """Colour and dashes of each schedule, by the labels of the grids in the study."""
 
-KINDS = ("no reward", "rewards")
-"""Labels of the problems in the study."""
+PROBLEMS = {
+    "no reward": "two-state, no reward", "rewards": "two-state, rewards",
+    "baird": "Baird, rewards", "MountainCar": "MountainCar",
+}  # fmt: skip
+"""Titles of the problems, by their labels in the studies."""
+
+STUDIES = ("step-size", "step-size-mountain-car")
 
 LOWEST = 1e-30
 """Smaller values are not drawn."""
@@ -35,35 +43,47 @@ LOWEST = 1e-30
 
 def check(options: Options) -> int:
     """Reject options that cannot be run; return the size of the results in bytes."""
-    return comparison.check("step-size", options)
+    return sum(comparison.check(study, options) for study in STUDIES)
 
 
 Results = dict[tuple[str, float | None, str], tuple[Comparison, RuleResults]]
 
 
 def by_schedule(comparisons: Sequence[Comparison]) -> Results:
-    """Return the results by reward, λ and schedule."""
+    """Return the results by problem, λ and schedule."""
     cases = {case.case.label: case for case in comparisons}
     return {
-        (kind, result.lam, schedule): (cases[f"{schedule}, {kind}"], own)
-        for kind in KINDS
-        for result in comparisons[0].results
+        (problem, own.lam, schedule): (cases[f"{schedule}, {problem}"], own)
+        for problem in PROBLEMS
+        for rule in comparisons[0].results
         for schedule in STYLES
-        for own in cases[f"{schedule}, {kind}"].results
-        if own.rule == result.rule
+        if f"{schedule}, {problem}" in cases
+        for own in cases[f"{schedule}, {problem}"].results
+        if own.rule == rule.rule
     }
 
 
+def results_of(options: Options, read: Callable[[str, Options], list[Comparison]]) -> Results:
+    """Return the results of all studies, which ``read`` runs or reads."""
+    found: Results = {}
+    for study in STUDIES:
+        found |= by_schedule(read(study, options))
+    return found
+
+
 def run(options: Options) -> tuple[list[Table], list[Path]]:
-    """Compare the schedules on their best settings, with and without reward."""
-    results = by_schedule(comparison.run("step-size", options))
-    table = Table(title="GES, two-state: constant steps against c/√t", box=box.SIMPLE)
+    """Compare the schedules on their best settings."""
+    progress = iter(split_progress(options.progress, [(study, 1.0) for study in STUDIES]))
+    results = results_of(
+        options, lambda study, own: comparison.run(study, replace(own, progress=next(progress)))
+    )
+    table = Table(title="GES: constant steps against c/√t", box=box.SIMPLE)
     for heading in ("problem", "λ", "schedule", "div.", "best MSPBE", "scale α, β/α"):
         table.add_column(heading)
-    for (kind, lam, name), (case, result) in results.items():
+    for (problem, lam, name), (case, result) in results.items():
         i, j = result.best("mspbe") or (0, 0)
         table.add_row(
-            kind, f"{lam:g}", name, str(int((result.diverged > 0).sum())),
+            PROBLEMS[problem], f"{lam:g}", name, str(int((result.diverged > 0).sum())),
             f"{result.mean_final('mspbe')[i, j]:.2g}",
             f"{case.grid.alphas[i]:.3g}, {case.grid.betas[j]:.3g}",
         )  # fmt: skip
@@ -77,34 +97,40 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
 
 
 def draw(results: Results) -> Figure:
-    """Draw the MSPBE of the best setting of each grid, a panel for each reward and λ."""
-    first, _ = next(iter(results.values()))
-    gamma, runs = first.case.parameters["gamma"], first.study.runs
+    """Draw the MSPBE of the best setting of each grid, a row for each problem, a column for λ."""
+    runs = {case.case.label.partition(", ")[2]: case.study.runs for case, _ in results.values()}
+    counts = sorted(set(runs.values()))
     caption = (
-        f"GES on the two-state problem, γ = {gamma:g}: the setting with the lowest final "
-        f"mean MSPBE of each grid. Lines: median of {runs} runs; bands: quartiles. Paper's "
-        "grid: α (or c) and β/α from 9.8·10⁻⁵ to 0.1. Wide grid: β/α from 2⁻⁵ to 2⁵, and c up to "
-        "6.4."
+        "GES, γ = 0.99: the setting with the lowest final mean MSPBE of each grid. Lines: median "
+        f"of {counts[-1]} runs ({counts[0]} on MountainCar); bands: quartiles. Paper's grid: α (or "
+        "c) and β/α from 9.8·10⁻⁵ to 0.1. Wide grid: β/α from 2⁻⁵ to 2⁵, and c up to 6.4."
     )
-    kinds = list(dict.fromkeys((kind, lam) for kind, lam, _ in results))
+    rows = list(dict.fromkeys(problem for problem, _, _ in results))
+    columns = list(dict.fromkeys(lam for _, lam, _ in results))
     figure, axes = plots.panels(
-        2, 2, 1.3, caption=caption, legend_rows=1, top=0.26, gap=(0.6, 0.3), sharex=True
+        len(rows),
+        len(columns),
+        1.15,
+        caption=caption,
+        legend_rows=1,
+        top=0.26,
+        gap=(0.6, 0.42),
+        left=0.62,
     )
-    panels = dict(zip(kinds, axes, strict=False))
-    for ax in axes[len(kinds) :]:  # one λ has fewer panels
-        ax.set_visible(False)
-    for (kind, lam, name), (_, result) in results.items():
+    panels = dict(zip(itertools.product(rows, columns), axes, strict=True))
+    for (problem, lam, name), (_, result) in results.items():
         colour, dashes = STYLES[name]
-        points, ax = result.points[1:], panels[kind, lam]
+        points, ax = result.points[1:], panels[problem, lam]
         values = plots.quartiles(result.curve("mspbe"))[:, 1:]
-        low, middle, high = np.where(values > LOWEST, values, np.nan)
+        low, middle, high = np.where(np.isfinite(values) & (values > LOWEST), values, np.nan)
         ax.plot(points, middle, color=plots.COLOURS[colour], ls=dashes)
         ax.fill_between(points, low, high, color=plots.COLOURS[colour], alpha=0.12, lw=0)
-        ax.set(xscale="log", yscale="log", xlim=(10, points[-1]))
-        ax.set_title(f"{kind.capitalize()}, λ = {lam:g}")
-    for ax in axes[::2]:
+        ax.set(xscale="log", yscale="log", xlim=(points[0], points[-1]))
+        title = PROBLEMS[problem]
+        ax.set_title(f"{title[0].upper()}{title[1:]}, λ = {lam:g}")
+    for ax in axes[:: len(columns)]:
         ax.set(ylabel="MSPBE")
-    for ax in axes[2:]:
+    for ax in axes[-len(columns) :]:
         ax.set(xlabel="step")
     handles = [
         Line2D([], [], color=plots.COLOURS[colour], ls=dashes, label=name)

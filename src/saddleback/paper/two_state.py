@@ -33,7 +33,7 @@ class TwoStateConfig:
     """One step size for both rules, so that they differ in their form only."""
     beta: float = 0.05
     steps: int = 30_000
-    runs: int = 10
+    runs: int = 20
 
 
 TITLES = {

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from saddleback.paper import Options
 from saddleback.paper.claims import Claim, by_name, number, verdict
 from saddleback.paper.comparison import Comparison, comparisons
 from saddleback.paper.comparison_figures import case_title, small_titles
-from saddleback.paper.step_size import by_schedule
+from saddleback.paper.step_size import PROBLEMS, results_of
+from saddleback.sweep import RuleResults
 
 COMPARED = ("GES", "GQ", "ABQ", "GTB")
 """The rules that the paper compares."""
@@ -17,84 +20,125 @@ SCHEDULE_HEADINGS = (
     "problem", "constant, paper's grid", "c/√t, paper's grid", "constant, tuned", "c/√t, tuned",
 )  # fmt: skip
 
-COMPARISON_HEADINGS = ("problem", "lowest for GES", *COMPARED, "ratio")
+COMPARISON_HEADINGS = ("problem", "lower for GES", *COMPARED, "GES is ahead of", "ratio")
 
 
 def schedule_claims(options: Options) -> list[Claim]:
     """Return the claims about constant steps against c/√t."""
-    results = by_schedule(comparisons("step-size", options))
-    errors = {
-        key: float(result.mean_final("mspbe")[result.best("mspbe") or (0, 0)])
-        for key, (_, result) in results.items()
-    }
+    results = results_of(options, comparisons)
     claims = []
-    for kind, lam in dict.fromkeys((kind, lam) for kind, lam, _ in results):
-        best = [errors[key] for key in errors if key[:2] == (kind, lam)]
+    for problem, lam in dict.fromkeys((problem, lam) for problem, lam, _ in results):
+        best = [
+            level(own, "mspbe") for key, (_, own) in results.items() if key[:2] == (problem, lam)
+        ]
         constant, decaying, tuned_constant, tuned_decaying = best
+        name = f"{PROBLEMS[problem]}, λ = {lam:g}"
         claims.append(
             Claim(
-                f"A constant step converges significantly faster than 1/√t ({kind}, λ = {lam:g})",
-                f"best MSPBE on the paper's grid: constant {number(constant)}, c/√t "
-                f"{number(decaying)}; both tuned: constant {number(tuned_constant)}, c/√t "
-                f"{number(tuned_decaying)}",
-                verdict(constant < 0.5 * decaying, tuned_constant < 0.5 * tuned_decaying),
+                f"A constant step converges significantly faster than 1/√t ({name})",
+                f"best MSPBE on the paper's grid: constant {constant}, c/√t {decaying}; both "
+                f"tuned: constant {tuned_constant}, c/√t {tuned_decaying}",
+                verdict(_far_below(constant, decaying), _far_below(tuned_constant, tuned_decaying)),
                 "step-size",
-                (f"{kind}, λ = {lam:g}", *(number(error) for error in best)),
+                (name, *map(str, best)),
             )
         )
     return claims
 
 
+def _far_below(one: Level, other: Level) -> bool:
+    """Whether both mean and median are less than half."""
+    return one.mean < 0.5 * other.mean and one.quartiles[1] < 0.5 * other.quartiles[1]
+
+
+class Level(NamedTuple):
+    """Final values of a rule over runs: mean of the setting with the best mean, and quartiles.
+
+    ``quartiles`` are those of the setting with the best median, which can be another.
+    """
+
+    mean: float
+    quartiles: tuple[float, float, float]
+
+    @property
+    def spread(self) -> float:
+        """Range between the quartiles."""
+        return self.quartiles[2] - self.quartiles[0] if np.isfinite(self.quartiles[2]) else np.inf
+
+    def ahead_of(self, other: Level) -> bool:
+        """Whether mean and median are both lower."""
+        return self.mean < other.mean and self.quartiles[1] < other.quartiles[1]
+
+    def __str__(self) -> str:
+        low, middle, high = map(number, self.quartiles)
+        return f"{number(self.mean)}; {middle} ({low}–{high})"
+
+
+def level(result: RuleResults, metric: str) -> Level:
+    """Return the level of a rule; a run that diverged counts as infinite."""
+    final = np.where(result.diverged_at >= 0, np.inf, result.final(metric))
+    final = final.reshape(len(final), -1)
+    with np.errstate(invalid="ignore"):  # between two infinities
+        quartiles = np.quantile(final, (0.25, 0.5, 0.75), axis=0)
+    quartiles[np.isnan(quartiles)] = np.inf
+    best = quartiles[:, np.argmin(quartiles[1])]
+    mean = float(result.mean_final(metric).min())
+    return Level(mean, (float(best[0]), float(best[1]), float(best[2])))
+
+
 def comparison_claims(options: Options) -> list[Claim]:
     """Return the claims about GES against GQ, ABQ and GTB on the three problems."""
-    cases = _comparisons(options)
     claims: list[Claim] = []
-    for title, (results, error_metric) in cases.items():
-        short = title.partition(", λ")[0]
+    for title, (results, error_metric) in _comparisons(options).items():
         curves, distribution = (
             f"mountain-car-paper-{kind}" if title == "MountainCar" else ""
             for kind in ("curves", "distribution")
         )
         compared = {name: results[name] for name in COMPARED}
         for metric, label in _labels(error_metric).items():
-            best = {name: float(r.mean_final(metric).min()) for name, r in compared.items()}
-            middle = {name: float(r.median_end(metric).min()) for name, r in compared.items()}
-            both = (f"{number(best[name])} ({number(middle[name])})" for name in COMPARED)
+            levels = {name: level(result, metric) for name, result in compared.items()}
+            ahead = {name: levels["GES"].ahead_of(levels[name]) for name in COMPARED[1:]}
             claims.append(
-                Claim(
-                    f"{title}: GES learns fastest ({label})",
-                    f"best of 121 settings, mean over runs: {by_name(best)}; median over runs: "
-                    f"{by_name(middle)}",
-                    verdict(
-                        best["GES"] <= min(best.values()), middle["GES"] <= min(middle.values())
-                    ),
-                    curves,
-                    (short, label, *both, number(_ratio(results, metric))),
+                _claim(
+                    title, label, "GES learns fastest", {n: str(x) for n, x in levels.items()},
+                    ahead, curves, number(_ratio(results, metric)),
                 )
-            )
-        spread = {name: float(np.std(r.curve("mspbe")[-1])) for name, r in compared.items()}
+            )  # fmt: skip
+        errors = {name: level(result, error_metric) for name, result in compared.items()}
+        ahead = {name: errors["GES"].spread < errors[name].spread for name in COMPARED[1:]}
+        spreads = {name: number(own.spread) for name, own in errors.items()}
         claims.append(
-            Claim(
-                f"{title}: GES has the lowest variance",
-                "standard deviation over runs of the last MSPBE of the best setting: "
-                + by_name(spread),
-                verdict(spread["GES"] <= min(spread.values())),
-                curves,
-                (short, "deviation", *(number(value) for value in spread.values()), ""),
-            )
+            _claim(title, "spread", "GES has the lowest variance", spreads, ahead, curves)
         )
         diverged = {name: int((r.diverged > 0).sum()) for name, r in compared.items()}
+        ahead = {name: diverged["GES"] < diverged[name] for name in COMPARED[1:]}
+        counts = {name: str(count) for name, count in diverged.items()}
         claims.append(
-            Claim(
-                f"{title}: GES is the most robust to step sizes",
-                "settings of 121 that diverged in some run: "
-                + ", ".join(f"{name} {count}" for name, count in diverged.items()),
-                verdict(diverged["GES"] <= min(diverged.values())),
-                distribution,
-                (short, "diverged", *map(str, diverged.values()), ""),
-            )
+            _claim(title, "diverged", "GES is the most robust", counts, ahead, distribution)
         )
     return claims
+
+
+def _claim(
+    title: str,
+    label: str,
+    claim: str,
+    values: dict[str, str],
+    ahead: dict[str, bool],
+    figure: str,
+    ratio: str = "",
+) -> Claim:
+    """Return a claim about GES against three other rules: in part if against some of them."""
+    beaten = ", ".join(name for name, better in ahead.items() if better) or "none"
+    short = title.partition(", λ")[0]
+    return Claim(
+        f"{title}: {claim} ({label})",
+        ", ".join(f"{name} {value}" for name, value in values.items())
+        + f"; GES is ahead of {beaten}",
+        verdict(*ahead.values()),
+        figure,
+        (short, label, *values.values(), beaten, ratio),
+    )
 
 
 def summary_claims(options: Options) -> list[Claim]:
@@ -105,7 +149,12 @@ def summary_claims(options: Options) -> list[Claim]:
 
 def _labels(error_metric: str) -> dict[str, str]:
     """Metrics of a comparison, and their labels."""
-    return {"mspbe": "own MSPBE", "mspbe_common": "MSPBE of GES", error_metric: "value error"}
+    return {
+        "mspbe_paper": "empirical MSPBE",
+        "mspbe": "own MSPBE",
+        "mspbe_common": "MSPBE of GES",
+        error_metric: "value error",
+    }
 
 
 def _ratio(results: Comparison, metric: str) -> float:

@@ -8,7 +8,7 @@ from saddleback._typing import FloatArray
 from saddleback.finite_mdp import FiniteMDP
 from saddleback.paper import Options, store_of, table1
 from saddleback.paper.claims import Claim, number, verdict
-from saddleback.paper.table1 import printed_holds, table_rows
+from saddleback.paper.table1 import Slope, table_rows
 from saddleback.problem import Problem
 from saddleback.problems import two_state
 from saddleback.rules import GES
@@ -108,7 +108,7 @@ def _worst_factors(system: System) -> tuple[float, float, float]:
     return norms, squares, bound.contraction
 
 
-TABLE_HEADINGS = ("algorithm", "steps", "claimed", "measured", "with best t₀", "matrix")
+TABLE_HEADINGS = ("algorithm", "steps", "claimed", "measured", "in its favour")
 
 EXPONENTS = {
     "linear": np.inf, "log³T/T": 1.0, "T^-1": 1.0, "T^-½": 0.5, "T^-¾": 0.75, "T^-⅓": 1 / 3,
@@ -117,28 +117,43 @@ EXPONENTS = {
 """Exponents of the rates that the table claims."""
 
 
+REACHED = 0.9
+"""Share of the claimed exponent that counts as reached."""
+
+
+def row_slopes(options: Options) -> dict[str, tuple[Slope, Slope]]:
+    """Return the slopes of each row of Table 1, from its store: as printed, and in its favour."""
+    store, config = store_of("table1", options), table1.config_from(options)
+    return {
+        row.name: table1.best_slopes(store, n, row, config)
+        for n, row in enumerate(table_rows(config.lam))
+    }
+
+
 def table_claims(options: Options) -> list[Claim]:
-    """Return a claim for each row of Table 1, from its store."""
-    store = store_of("table1", options)
-    config = table1.config_from(options)
+    """Return a claim about the rate of each row of Table 1, from its store."""
+    config, slopes = table1.config_from(options), row_slopes(options)
     claims = []
-    for n, row in enumerate(table_rows(config.lam)):
-        printed, fair = table1.best_slopes(store, n, row, config)
-        needed = 0.9 * EXPONENTS[row.claimed]
-        matrix = printed_holds(row, config)
+    for row in table_rows(config.lam):
+        printed, fair = slopes[row.name]
+        # Blocks that double while the error halves: linear in blocks is 1/T in samples.
+        needed = REACHED * np.array(
+            [EXPONENTS[row.claimed], 1.0 if row.blocks else EXPONENTS[row.claimed]]
+        )
         measured = f"T^{printed.slope:.2f} ({number(printed.error)})"
-        with_offset = ""
-        if len(row.offsets(config)) > 1:
-            with_offset = f"{fair.offset:g}: T^{fair.slope:.2f} ({number(fair.error)})"
-        matrix_text = "right" if matrix else "wrong"
+        favour = ""
+        if row.averaged:
+            favour = f"mean of iterates: T^{fair.slope:.2f} ({number(fair.error)})"
+        elif row.blocks:
+            favour = "linear in blocks"
+        elif len(row.offsets(config)) > 1:
+            favour = f"t₀ = {fair.offset:g}: T^{fair.slope:.2f} ({number(fair.error)})"
         claims.append(
             Claim(
                 f"Table 1, {row.name} with steps {row.steps}: {row.claimed}",
-                f"measured {measured}"
-                + f"; with t₀ = {with_offset}" * bool(with_offset)
-                + f"; the printed matrix is {matrix_text}",
-                verdict(-printed.slope >= needed, -fair.slope >= needed, matrix),
-                cells=(row.name, row.steps, row.claimed, measured, with_offset, matrix_text),
+                f"measured {measured}" + f"; {favour}" * bool(favour),
+                verdict(-printed.slope >= needed[0], -fair.slope >= needed[1]),
+                cells=(row.name, row.steps, row.claimed, measured, favour),
             )
         )
     return claims
