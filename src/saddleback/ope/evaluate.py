@@ -282,7 +282,6 @@ def evaluate(
         require_two_episodes(int(sums.episodes.sum()))
         blocks = Statistics(**first.of_active())
         blocks.__dict__["span"] = sums.span.of_active()
-        spectra = start_spectra(blocks, chosen, names, pool, ridge, draws, phases.resampling)
         closed, paths = closed_forms(sums, chosen, names, ridge, path, phases.solving)
         opinions: dict[str, SampleConsensus] = {}
         if with_opinion or episodes_sampled is not None:
@@ -291,6 +290,8 @@ def evaluate(
                 features=features if is_consensus and not automatic else None,
                 is_main=is_consensus, pool=pool, progress=phases.choosing,
             )  # fmt: skip
+        # Resamples come last in the pool: candidates would wait for all of them.
+        spectra = start_spectra(blocks, chosen, names, pool, ridge, draws, phases.resampling)
         # The second pass: what needs the solutions of the first.
         weights = [WeightReducer(log, policy, gamma) for policy in named] if plain else []
         if weighted:
