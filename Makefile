@@ -32,12 +32,22 @@ SHOWN := stability theorem1 two-state baird step-size theory advice evaluation-p
 # Those of them that `saddleback paper` also draws as PDF.
 PRINTED := $(filter-out advice evaluation-page,$(SHOWN))
 
-.PHONY: paper test quick lint examples suite kernels quick-suite gpu gpu-bench docs bench weight numbers advice states traces coverage verdicts accuracy faults peers open-bandit evaluation-page figures clean
+.PHONY: paper map mutants test quick lint examples suite kernels quick-suite gpu gpu-bench docs bench weight numbers advice states traces coverage verdicts accuracy faults peers open-bandit evaluation-page figures clean
 .DEFAULT_GOAL := paper
 
 # Reproduce the paper's experiments at full size: tables on the terminal, all results in results/.
 paper: $(RUN)
 	$(BIN)/saddleback paper all --out results
+
+# Where GES leads, over problems, λ, step sizes and measures: a table, results/map.json and a figure.
+# Two minutes of computing; a run that was stopped continues.
+map: $(DEV)
+	$(BIN)/python -m benchmarks.ges_map
+
+# The share of a sample of mutants of the code that the tests kill; results/mutants.json.
+# MUTANTS='--sample 100 --seed 1' for others; each takes a minute or two.
+mutants: $(DEV)
+	$(BIN)/python benchmarks/mutants.py $(MUTANTS)
 
 # Linters, types, import layers, the complete suite (which builds the documentation), and the kernel
 # tests again with the compiler off. The examples run before the suite, so that its workers can load
@@ -136,8 +146,8 @@ evaluation-page: $(DEV)
 	$(BIN)/python docs/evaluation_page.py
 
 # Recreate the figures of the README and the documentation.
-figures: paper advice evaluation-page
-	cp $(SHOWN:%=results/%.png) docs/figures/
+figures: paper map advice evaluation-page
+	cp $(SHOWN:%=results/%.png) results/map.png docs/figures/
 	cp $(PRINTED:%=results/%.pdf) docs/figures/
 	cp results/reproduction.md docs/paper/
 

@@ -181,8 +181,10 @@ def _measure(
     columns = {"scale": scale.ravel(), "step": step.ravel(), "error": errors.ravel()}
     if row.averaged:
         with np.errstate(over="ignore", invalid="ignore"):  # of scales that diverge
-            averaged = averaged_td(problem, scales, points, config.runs, seed, star)
-        columns["averaged"] = averaged.ravel()
+            for name, independent in (("averaged", True), ("averaged_chain", False)):
+                columns[name] = averaged_td(
+                    problem, scales, points, config.runs, seed, star, independent
+                ).ravel()
     return parquet_bytes(pa.table(columns))
 
 
@@ -193,13 +195,16 @@ def averaged_td(
     runs: int,
     seed: np.random.SeedSequence,
     star: FloatArray,
+    independent: bool = False,
 ) -> FloatArray:
     """Return E‖θ̄_T − θ*‖² of the mean θ̄_T of the iterates of TD(0) under μ, [points, α].
 
-    It is infinite or NaN where a step is too large.
+    Steps follow each other, or are ``independent``: each begins in a state drawn from the
+    stationary distribution. The result is infinite or NaN where a step is too large.
     """
     mdp, rng = problem.mdp, np.random.default_rng(seed.spawn(1)[0])
     moves = np.cumsum((problem.behaviour[:, :, None] * mdp.P).reshape(len(mdp.P), -1), axis=1)
+    stationary = np.cumsum(problem.weights)
     s = np.zeros(runs, dtype=np.int64)
     theta: FloatArray = np.zeros((runs, len(alphas), problem.p))
     total, errors, count = np.zeros_like(theta), [], 0
@@ -214,6 +219,8 @@ def averaged_td(
             theta = theta + (alphas * delta)[:, :, None] * phi[:, None]
             total += theta
             s = following
+            if independent:
+                s = np.searchsorted(stationary, rng.random(runs) * stationary[-1], "right")
         count = int(point)
         errors.append(((total / count - star) ** 2).sum(axis=-1).mean(axis=0))
     return np.array(errors)
@@ -259,6 +266,11 @@ def best_slopes(store: Store, n: int, row: Row, config: Table1Config) -> tuple[S
     if row.averaged:
         return fits[0], _slope(shards[0.0], 0.0, "averaged")
     return fits[0], min(fits, key=lambda fit: fit.error)
+
+
+def slope_of(store: Store, n: int, measure: str) -> Slope:
+    """Return the slope of another measure of a row, without an offset."""
+    return _slope(store.shard(shard_name(n, 0.0)).to_pydict(), 0.0, measure)
 
 
 def _slope(columns: dict[str, list[float]], offset: float, measure: str = "error") -> Slope:

@@ -73,7 +73,7 @@ def number(value: float, digits: int = 2) -> str:
     ('0.0038', '230', '3.1·10⁵', '10⁻¹⁰', '0')
     """
     if not math.isfinite(value) or value == 0:
-        return "0" if value == 0 else str(value)
+        return "0" if value == 0 else str(value).replace("inf", "∞")
     mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
     exponent = int(power)
     if -4 < exponent < 4:
