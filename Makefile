@@ -32,7 +32,7 @@ SHOWN := stability theorem1 two-state baird step-size theory advice evaluation-p
 # Those of them that `saddleback paper` also draws as PDF.
 PRINTED := $(filter-out advice evaluation-page map,$(SHOWN))
 
-.PHONY: paper map mutants test quick lint examples suite kernels quick-suite gpu gpu-bench docs bench advice states traces coverage verdicts accuracy faults peers open-bandit evaluation-page figures clean
+.PHONY: paper map mutants test quick lint examples suite kernels quick-suite gpu gpu-bench docs bench weight numbers advice states traces coverage verdicts accuracy faults peers open-bandit evaluation-page figures clean
 .DEFAULT_GOAL := paper
 
 # Reproduce the paper's experiments at full size: tables on the terminal, all results in results/.
@@ -88,6 +88,17 @@ bench: $(DEV)
 	$(BIN)/python benchmarks/logs.py
 	$(BIN)/python benchmarks/compiling.py
 	$(BIN)/python benchmarks/scaling.py
+
+# What an installation weighs, and how fast it starts: a table and results/install.json. It installs
+# the package twice, in new environments.
+weight: $(DEV)
+	$(BIN)/python benchmarks/install.py
+
+# The numbers of the pages, from the files that make bench and make weight wrote.
+numbers: $(DEV)
+	cp $(wildcard results/bench.json results/bench-*.json results/scaling.json results/install.json) \
+	  docs/project/measurements/
+	$(BIN)/python docs/fill_numbers.py
 
 # Quality of the advice on step sizes: a table, results/advice.json and a figure.
 advice: $(DEV)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from pathlib import Path
 
 import nox
@@ -110,6 +111,20 @@ def links(session: nox.Session) -> None:
     """Links to other sites; those between pages are checked by the build and the suite."""
     prepare(session, *PINNED, groups=("dev", "docs"))
     session.run("sphinx-build", "-q", "-b", "linkcheck", "docs", "docs/_build/links")
+
+
+@nox.session(default=False)
+def package(session: nox.Session) -> None:
+    """The quick tests of the sdist, outside of this folder, on the wheel."""
+    folder = Path(session.create_tmp()).resolve()
+    session.install("hatchling")
+    session.run("hatchling", "build", "--directory", str(folder / "dist"))
+    (wheel,), (sdist,) = ((folder / "dist").glob(kind) for kind in ("*.whl", "*.tar.gz"))
+    shutil.unpack_archive(sdist, folder, filter="data")
+    tools = nox.project.dependency_groups(PROJECT, "dev")
+    session.install(*PINNED, f"{wheel}[plots]", *tools)
+    session.chdir(folder / sdist.name.removesuffix(".tar.gz"))
+    session.run("pytest", "-q", *WORKERS, "-m", QUICK, *(session.posargs or ["tests"]))
 
 
 def floors() -> list[str]:

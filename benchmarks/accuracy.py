@@ -280,8 +280,8 @@ def main():
     print(f"{len(results)} of {len(listed)} logs, {time.perf_counter() - began:.0f} s")
     content = {"machine": machine(), "cases": {label(c): one for c, one in summaries.items()}}
     content["beside other packages"] = {label(case): one for case, one in beside.items()}
-    (out / "accuracy.json").write_text(json.dumps(content, indent=1))
-    (out / "accuracy.md").write_text("\n".join(lines) + "\n")
+    (out / "accuracy.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
+    (out / "accuracy.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     draw(summaries, beside, out)
 
 

@@ -95,7 +95,7 @@ def main():
     console.print(table)
     ratios = np.concatenate([case["ratios"] for case in summary])
     console.print(f"all cases: median {np.median(ratios):.3f}")
-    (out / "advice.json").write_text(json.dumps(summary, indent=1) + "\n")
+    (out / "advice.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
     draw(summary, out)
 
 

@@ -96,7 +96,7 @@ def main() -> None:
     print(f"\nIPW {ipw:.7f}, relative to the logged {logged:.4f}: {ipw / logged:.6f}")
     print(f"published: {PUBLISHED}")
     saved = {"relative": ipw / logged, "published": PUBLISHED, "result": result.as_dict()}
-    (FOLDER / "open-bandit.json").write_text(json.dumps(saved))
+    (FOLDER / "open-bandit.json").write_text(json.dumps(saved), encoding="utf-8")
     if not abs(ipw / logged - PUBLISHED) < 1e-6:
         sys.exit("the published number is not reproduced")
 

@@ -81,7 +81,7 @@ def dask_cluster(workers=2):
         try:
             while not file.exists():
                 time.sleep(0.1)
-            address = json.loads(file.read_text())["address"]
+            address = json.loads(file.read_text(encoding="utf-8"))["address"]
             worker = [*program, "worker", address, "--nthreads", "1", "--no-nanny"]
             started += [
                 subprocess.Popen(
@@ -170,7 +170,7 @@ def _run_nothing(_):
 def study_tasks(folder):
     """Return a study and its tasks, of some seconds each."""
     path = folder / "study.toml"
-    path.write_text(STUDY)
+    path.write_text(STUDY, encoding="utf-8")
     study = read_study(path, share=400_000_000)
     return study, tasks_of(study, folder)
 

@@ -35,6 +35,8 @@ FIXED = {
     "Retrace(.99)": sb.GRetrace(0.99),
     "tree backup(.9)": sb.GTB(0.9),
     "tree backup(.99)": sb.GTB(0.99),
+    "capped(.99), product ≤ 20": sb.Rule.parse("CappedImportance(0.99, cap=20)"),
+    "capped(.99), product ≤ 50": sb.Rule.parse("CappedImportance(0.99, cap=50)"),
 }
 IMPORTANCE = "importance, λ ceiling × .95"
 

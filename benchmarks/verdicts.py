@@ -265,8 +265,8 @@ def main():
     print(f"{time.perf_counter() - began:.0f} s")
     tables = {f"{mode}, {states}": groups for (mode, states), groups in rows.items()}
     content = {"machine": machine(), "rows": tables, "multipliers": multipliers, "each": flat}
-    (out / "verdicts.json").write_text(json.dumps(content, indent=1))
-    (out / "verdicts.md").write_text("\n".join(lines[1:]) + "\n")
+    (out / "verdicts.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
+    (out / "verdicts.md").write_text("\n".join(lines[1:]) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,9 @@
 """Workflows of the forge, which cannot run here: names, pins and versions beyond their schema."""
 
+import os
 import re
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -82,6 +85,7 @@ def test_the_tests_cover_every_supported_system_and_python():
         case["session"]: case["python"]
         for case in tests["versions"]["strategy"]["matrix"]["include"]
     }
+    assert cases.pop("package") in PYTHONS
     assert cases == {"lowest": PYTHONS[0], "newest": PYTHONS[-1]}
     nox = (ROOT / "noxfile.py").read_text(encoding="utf-8")
     for session, python in cases.items():
@@ -113,3 +117,38 @@ def test_fragments_of_the_changelog_have_a_known_kind():
         assert path.name == "README.md" or path.suffixes[-2:] in [[f".{k}", ".md"] for k in kinds]
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert changelog.count(settings["tool"]["towncrier"]["start_string"]) == 1
+
+
+@pytest.mark.skipif(not shutil.which("git") or os.name == "nt", reason="needs git and bash")
+def test_the_documentation_of_a_tag_stays_when_others_are_published(tmp_path, monkeypatch):
+    def git(*words, cwd):
+        identity = ["-c", "user.name=x", "-c", "user.email=x@localhost"]
+        done = subprocess.run(
+            ["git", *identity, *words], cwd=cwd, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):  # set by hooks
+        monkeypatch.delenv(name, raising=False)
+    hosted, clone, html = (tmp_path / name for name in ("hosted.git", "clone", "html"))
+    git("init", "--quiet", "--bare", str(hosted), cwd=tmp_path)
+    git("clone", "--quiet", str(hosted), str(clone), cwd=tmp_path)
+    (clone / "README.md").touch()
+    git("add", ".", cwd=clone)
+    git("commit", "--quiet", "--message", "first", cwd=clone)
+    html.mkdir()
+    for ref in ("main", "v0.1.0", "v0.2.0", "main"):
+        for name in ("index.html", "llms.txt"):
+            (html / name).write_text(ref, encoding="utf-8")
+        subprocess.run([GITHUB / "publish-docs", html, ref], cwd=clone, check=True)
+
+    def published(path):
+        return git("show", f"gh-pages:{path}", cwd=hosted)
+
+    versions = {"0.1.0": "v0.1.0", "0.2.0": "v0.2.0", "stable": "v0.2.0", "latest": "main"}
+    for version, ref in versions.items():
+        assert published(f"{version}/index.html") == ref
+    assert "url=stable/" in published("index.html")
+    assert published("llms.txt") == "v0.2.0"
+    assert "README.md" not in git("ls-tree", "--name-only", "gh-pages", cwd=hosted)

@@ -183,7 +183,7 @@ def main() -> None:
     table = Table(title="Faults", box=box.SIMPLE, title_justify="left", padding=(0, 0))
     table.add_column("damage", no_wrap=True)
     for heading in COLUMNS:
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", min_width=max(map(len, heading.split())))
     rows = {}
     for family in dict.fromkeys(name for name, *_ in done):
         counts = Counter(outcome for name, _, outcome, _ in done if name == family)

@@ -49,7 +49,7 @@ def prepare(folder: Path) -> None:
     """Write the inputs of the commands."""
     (folder / "out").mkdir()
     (folder / "log.parquet").write_bytes(clean_bytes())
-    (folder / "study.toml").write_text(STUDY)
+    (folder / "study.toml").write_text(STUDY, encoding="utf-8")
     (folder / "parts").mkdir()
     rows = clean_rows()
     ids = rows["episode_id"].to_numpy()

@@ -53,13 +53,13 @@ label = "ES"
 def changed_study(rng: np.random.Generator, folder: Path) -> Trial:
     """Change the text of a study; a valid change is another study, which its manifest states."""
     path = folder / "study.toml"
-    path.write_text(STUDY)
+    path.write_text(STUDY, encoding="utf-8")
     reference = _settings(path)
     damage, text = change_text(rng, STUDY)
     if rng.random() < 0.3:
         more, text = change_text(rng, text)
         damage = f"{damage}; {more}"
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     return Trial(damage, lambda: _settings(path), Answer(reference.content))
 
 
@@ -72,7 +72,7 @@ def finished() -> Path:
     """Return a finished store, in a folder with its study."""
     folder = Path(tempfile.mkdtemp(prefix="faults-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    (folder / "study.toml").write_text(STUDY)
+    (folder / "study.toml").write_text(STUDY, encoding="utf-8")
     run_study(folder / "study.toml", folder / "results", workers=1)
     return folder
 
@@ -92,7 +92,7 @@ def damaged_store(rng: np.random.Generator, folder: Path) -> Trial:
                 text, plain = change_data(rng, json.loads(path.read_bytes()))
             except ValueError:
                 continue
-            path.write_text(json.dumps(plain))
+            path.write_text(json.dumps(plain), encoding="utf-8")
             kind = text
         elif kind == "remove":
             path.unlink(missing_ok=True)

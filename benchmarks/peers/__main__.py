@@ -46,11 +46,11 @@ def run_cached(tool, case, rerun, script, *words):
     name = "-".join([case, Path(script).stem, *words[1:]])
     path = FOLDER / "answers" / f"{name}.json"
     if path.exists() and tool not in rerun:
-        return json.loads(path.read_text())
+        return json.loads(path.read_text(encoding="utf-8"))
     result = work(tool, case, script, *words)
     if result[1]:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(result))
+        path.write_text(json.dumps(result), encoding="utf-8")
     return result
 
 
@@ -134,8 +134,10 @@ def main():
                 for t, of in content["versions"].items()]  # fmt: skip
     text.append(f"{content['date']}: {'; '.join(versions)}.\n")
     print(text[-1])
-    (RESULTS / "peers.json").write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-    (RESULTS / "peers.md").write_text("\n".join(text))
+    (RESULTS / "peers.json").write_text(
+        json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
+    (RESULTS / "peers.md").write_text("\n".join(text), encoding="utf-8")
 
 
 if __name__ == "__main__":

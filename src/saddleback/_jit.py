@@ -11,7 +11,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
-from numba.core import event
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core import cgutils, config, event, types
+from numba.extending import intrinsic
 
 Kernel = TypeVar("Kernel", bound=Callable[..., object])
 
@@ -40,6 +42,35 @@ def subroutine(kernel: Kernel) -> Kernel:
 def inlined(kernel: Kernel) -> Kernel:
     """Compile a small function that is inlined into the kernels that call it."""
     return _compile(kernel, **PART, forceinline=True)
+
+
+def _prefetch(typing_context: Any, table: Any, row: Any, column: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = signature.args[0]
+        places = [
+            context.cast(builder, place, given, types.intp)
+            for place, given in zip(arguments[1:], signature.args[1:], strict=True)
+        ][: kind.ndim]
+        array = context.make_array(kind)(context, builder, arguments[0])
+        locate: Any = cgutils.get_item_pointer
+        address = locate(context, builder, kind, array, places)
+        pointer, flag = cgutils.voidptr_t, cgutils.int32_t
+        fetch = builder.module.declare_intrinsic(
+            "llvm.prefetch", [pointer], ir.FunctionType(ir.VoidType(), [pointer, flag, flag, flag])
+        )
+        to_write, keep, data = flag(1), flag(3), flag(1)
+        builder.call(fetch, [builder.bitcast(address, pointer), to_write, keep, data])
+        return context.get_dummy_value()
+
+    return types.void(table, row, column), generate
+
+
+def _no_prefetch(table: Any, row: Any, column: Any) -> None:
+    pass
+
+
+prefetch: Any = _no_prefetch if config.DISABLE_JIT else intrinsic(_prefetch)  # type: ignore[attr-defined]
+"""Start to load ``table[row, column]``, or ``table[row]``, from memory without waiting for it."""
 
 
 def _compile(kernel: Kernel, **options: Any) -> Kernel:

@@ -142,7 +142,7 @@ def test_the_verdict_is_coloured_by_its_outcome(folder):
 INTERRUPTED = {
     "evaluate": (["evaluate", *LOG, *TARGET], "━", "interrupted."),
     "evaluate, resampling": (
-        ["evaluate", *LOG, *TARGET, "--features", "tiles:8x4", "--bootstrap", "400"],
+        ["evaluate", *LOG, *TARGET, *TILES, "--bootstrap", "5000"],
         "resampling", "interrupted.",
     ),
     "stats": (["stats", *LOG, *TARGET, *TILES, "--out", "x.stats"], "━", "interrupted."),

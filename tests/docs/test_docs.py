@@ -159,6 +159,25 @@ def test_every_benchmark_is_on_its_page_with_its_machine():
     assert re.fullmatch(r".+, \d+ cores, \d{4}-\d\d-\d\d; python \S+, .*numpy \S+, .*", line)
 
 
+def test_numbers_on_pages_are_those_of_the_measurements():
+    """If not, make numbers writes them."""
+    sys.path.insert(0, str(DOCS))
+    try:
+        from fill_numbers import NUMBER, NUMBERS, fill, numbers, pages
+    finally:
+        sys.path.remove(str(DOCS))
+    measured, used = numbers(), set()
+    assert {"one learner", "tiles, s", "base, MB"} <= set(measured)
+    for page in pages():
+        text = page.read_text(encoding="utf-8")
+        assert fill(text, measured) == text, page.name
+        used |= {name for _, name in NUMBER.findall(text)}
+    assert used == set(NUMBERS)
+    text = "(1.5<!--= λ -->, 3,000–4<!--= λ --> or 98%<!--= log, 1 -->)"
+    assert NUMBER.sub("", fill(text, {"λ": "2"})) == "(,  or )"
+    assert fill(text, {"λ": "2"}) == "(2<!--= λ -->, 2<!--= λ --> or 98%<!--= log, 1 -->)"
+
+
 def table_after(page, heading):
     """Rows of the first table below a heading, cells without markup."""
     text = page.read_text(encoding="utf-8").split(f"\n{heading}\n")[1]

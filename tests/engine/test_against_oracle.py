@@ -153,7 +153,7 @@ def test_expected_iteration_matches_the_oracle(name, power):
     for k, alpha in enumerate(alphas):
         expected = naive.iterate(
             name, system.A, system.b, system.M, lambda t, c=alpha: c / (t + offset) ** power,
-            lambda t: 0.05 / t**power, 100, theta, omega,
+            lambda t: 0.05 / t**power, 100, theta, omega, A_mu=system.A_mu,
         )  # fmt: skip
         np.testing.assert_allclose(run.theta[k], expected[0], rtol=1e-10)
         np.testing.assert_allclose(run.omega[k], expected[1], rtol=1e-10)
@@ -169,7 +169,7 @@ def test_expected_divergence_is_recorded_and_frozen():
     assert np.isinf(run.curves["mspbe"][-1, 1])
 
 
-@pytest.mark.parametrize("name", ["ExpectedSarsa", "Sarsa", "TD"])
+@pytest.mark.parametrize("name", ["ExpectedSarsa", "Sarsa", "TD", "VTrace"])
 def test_offline_on_a_horizon(name, monkeypatch):
     monkeypatch.setattr(sys.modules["saddleback.learning.learn_offline"], "CHUNK", 32)
     problem = problem_for(name, seed=16)
@@ -192,7 +192,7 @@ def test_offline_on_a_horizon(name, monkeypatch):
     np.testing.assert_allclose(run.theta, expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize("name", ["ExpectedSarsa", "TD"])
+@pytest.mark.parametrize("name", ["ExpectedSarsa", "TD", "VTrace"])
 def test_offline_by_episodes(name, monkeypatch):
     monkeypatch.setattr("saddleback.engine.chunking.CHUNK", 16)
     problem = problem_for(name, seed=17, termination=0.1)
@@ -241,7 +241,9 @@ def test_divergence_is_recorded_and_frozen():
     assert abs(delta) * (1 + 0.1) > bound
 
 
-@pytest.mark.parametrize("name", ["ExpectedSarsa", "GES", "GQ", "TDRC", "GTD"])
+@pytest.mark.parametrize(
+    "name", ["ExpectedSarsa", "GES", "GQ", "TDRC", "GTD", "TrueOnlineTD", "TrueOnlineGTD"]
+)
 def test_a_frozen_learner_is_as_it_was_before_it_diverged(name):
     """Also in the middle of an episode, with a trace alive and sums postponed."""
     problem = problem_for(name, seed=21, gamma=0.97)

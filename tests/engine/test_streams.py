@@ -8,6 +8,7 @@ from scipy.sparse import csr_array
 
 import saddleback as sb
 from helpers.logs import columns
+from helpers.problems import rule_named
 from oracles import naive
 from saddleback.engine import Trajectory
 from saddleback.engine.sources import FiniteSource, Simulation
@@ -157,6 +158,11 @@ RULES = {
     "TDC": sb.TDC(0.5),
     "GTD": sb.GTD(),
     "ETD": sb.ETD(0.3),
+    "ETD, own beta": rule_named("ETD, own beta", 0.3),
+    "VTrace": rule_named("VTrace", 0.7),
+    "HTD": sb.HTD(0.7),
+    "TrueOnlineGTD": sb.TrueOnlineGTD(0.7),
+    "capped importance": rule_named("capped importance", 0.9),
 }
 
 

@@ -22,7 +22,11 @@ def rules(termination, parameter, steps=700):
         return rule_named(name, parameter), problem, dict(steps=steps, rng=2, bound=1e4, **WEIGHTS)
 
     suffix = "episodic" if termination else "continuing"
-    return {f"{name}({parameter}), {suffix}": (case, name) for name in naive.ALGORITHMS}
+    return {
+        f"{name}({parameter}), {suffix}": (case, name)
+        for name in naive.ALGORITHMS
+        if not rule_named(name).form.has_further_traces
+    }
 
 
 def form(name):
@@ -34,6 +38,7 @@ def form(name):
 FORMS = {
     "SemiGradient": SemiGradient(),
     "Saddle": forms.Saddle(),
+    "SplitSaddle": forms.SplitSaddle(),
     "Correction": forms.Correction(),
     "UpdateNorm": forms.UpdateNorm(),
     "RegularisedCorrection": forms.RegularisedCorrection(2.5),

@@ -18,6 +18,7 @@ SEQUENTIAL_PAGES = [
         for name in (
             "quickstart", "verdict", "log-format", "estimators", "large-logs",
             "missing-propensities", "bandits", "continuous-actions", "messy-tables",
+            "finite-horizons",
         )
     ),
     DOCS / "learn" / "problems.md",

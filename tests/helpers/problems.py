@@ -2,16 +2,43 @@
 
 import numpy as np
 
-from saddleback import GES, Experience, Problem, System, problems
+from oracles import naive
+from saddleback import (
+    ETD,
+    GES,
+    CappedImportance,
+    Expected,
+    Experience,
+    Problem,
+    QSigma,
+    Rule,
+    Saddle,
+    System,
+    VTrace,
+    problems,
+)
 from saddleback.rules import make_with
 
 REWARDED = problems.two_state(gamma=0.5, rewards=[[1, -1], [0.5, 2]])
 """The two-state problem with non-zero rewards."""
 
+VARIANTS = {
+    "ETD, own beta": lambda lam: ETD(lam, naive.FOLLOW_BETA),
+    "QSigma": lambda lam: QSigma(lam, naive.SIGMA),
+    "capped importance": lambda lam: capped(lam, naive.CAP),
+    "VTrace": lambda lam: VTrace(lam, naive.RHO_BAR, naive.C_BAR),
+}
+"""Rules of the oracle with other options than those that the name alone gives."""
+
+
+def capped(lam, cap):
+    """Return a rule whose trace caps the products of ratios."""
+    return Rule(CappedImportance(lam, cap), Saddle(), Expected())
+
 
 def rule_named(name, parameter=0.4):
     """Return a rule of that name with the given λ (or ζ)."""
-    return make_with(name, parameter)
+    return VARIANTS[name](parameter) if name in VARIANTS else make_with(name, parameter)
 
 
 def problem_for(name, seed, *, termination=0.0, gamma=0.9, off_policy=0.7, **sizes):

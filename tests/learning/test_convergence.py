@@ -13,7 +13,7 @@ from saddleback.rules import NAMED, terms
 
 pytestmark = pytest.mark.statistical
 
-GRADIENT = ["GES", "GQ", "ABQ", "GTB", "GRetrace", "GTD", "GTD2", "TDC", "TDRC"]
+GRADIENT = ["GES", "GQ", "ABQ", "GTB", "GRetrace", "GTD", "GTD2", "GTD2Split", "TDC", "TDRC"]
 
 
 @pytest.mark.parametrize("termination", [0.0, 0.1])

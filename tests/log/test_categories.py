@@ -7,7 +7,7 @@ import pytest
 
 from helpers.log_cases import error_matching, errors_of
 from helpers.logs import assert_same_content, columns, content
-from saddleback.log import Log, LogError, as_target
+from saddleback.log import Log, LogError, as_target, estimate_behaviour
 
 WARDS = np.array(["er", "icu", "surgery"])
 
@@ -121,3 +121,31 @@ def test_text_actions_that_are_numbers_are_sorted_as_numbers():
     assert str(finding).startswith("W148 actions are sorted as numbers: 0='0', 1='2.5', 2='10'. ")
     mixed = Log(data | {"action": np.array(["2", "10", "none"])[np.arange(n) % 3]})
     assert mixed.action_names == ("10", "2", "none")
+
+
+def test_integer_actions_can_be_listed_by_their_numbers(tmp_path):
+    data = columns([13], "terminated", mu=False)
+    data["action"] = np.array([0, 1, 10])[np.arange(13) % 3]
+    (finding,) = [f for f in Log(data).summary().findings if f.code == "W149"]
+    assert str(finding) == (
+        "W149 no row has action 2, 3, 4, 5, 6, … (actions are numbered from 0). If there are no "
+        'others, list those there are: actions=["0", "1", "10"].'
+    )
+    log = Log(data, actions=["0", "1", "10"])
+    assert not [f for f in log.summary().findings if f.code == "W149"]
+    assert next(log.segments()).actions.tolist() == [k % 3 for k in range(13)]
+    repaired = Log(log.write_repaired(tmp_path / "log.parquet"))
+    assert repaired.action_names == ("0", "1", "10")
+    assert next(repaired.segments()).actions.tolist() == [k % 3 for k in range(13)]
+    items = Log(data | {"action": 10**9 + data["action"]}, actions=[str(10**9 + k) for k in (0, 1)])
+    with error_matching(LogError, "E145 action is 1000000010, not one of 1000000000, 1000000001"):
+        content(items)
+
+
+def test_estimated_propensities_do_not_hide_the_order_of_actions():
+    data = columns([9] * 20, "terminated", mu=False)
+    del data["behavior_prob"]
+    data["action"] = np.array([0, 1, 10])[np.arange(180) % 3]
+    for actions, code in ((data["action"], "W149"), (data["action"].astype(str), "W148")):
+        log = estimate_behaviour(Log(data | {"action": actions}), bins=2).log
+        assert code in [finding.code for finding in log.summary().findings]

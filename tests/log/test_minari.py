@@ -296,18 +296,38 @@ def test_unknown_datasets_are_rejected():
         from_minari({})
 
 
-def test_continuous_actions_are_rejected():
-    class Continuous:
-        action_space = gymnasium.spaces.Box(-1, 1, (1,))
+@pytest.mark.parametrize("data_format", FORMATS)
+def test_continuous_actions_make_a_round_trip(data_format):
+    data = columns([4, 1, 5, 3], "truncated", mu=False)
+    rng = np.random.default_rng(0)
+    del data["action"]
+    data |= {f"action_{k}": rng.normal(size=13) for k in range(2)}
+    data["behavior_prob"] = rng.uniform(0.1, 7.0, 13)  # densities
+    log = Log(data)
+    written = to_minari(log, "torque-v0", data_format=data_format, author="us")
+    assert written.action_space.shape == (2,)
+    imported = from_minari(written, prob_align="t")
+    assert imported.has_continuous_actions
+    assert imported.roles.actions == ("action_0", "action_1")
+    one, other = content(imported, ["action"]), content(log, ["action"])
+    for name in ("here", "after", "action", "rewards", "propensity"):
+        np.testing.assert_array_equal(one[name], other[name])
+    with error_matching(errors.InvalidParameter, "but the dataset has continuous actions. Set"):
+        from_minari(written, behaviour=mu_of)
+
+
+def test_other_spaces_of_actions_are_rejected():
+    class Several:
+        action_space = gymnasium.spaces.MultiDiscrete([2, 3])
 
         def iterate_episodes(self):
             return iter(())
 
     with error_matching(
-        errors.InvalidParameter, "from_minari: actions must be Discrete, got Box(",
-        "continuous actions are not supported.",
+        errors.InvalidParameter, "from_minari: actions must be Discrete, or a Box of floats, got "
+        "MultiDiscrete("
     ):  # fmt: skip
-        from_minari(Continuous())
+        from_minari(Several())
 
 
 def test_failed_exports_are_reported():

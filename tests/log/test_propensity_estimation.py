@@ -10,6 +10,7 @@ from helpers.log_cases import error_matching
 from helpers.logs import columns, content, mixed
 from saddleback import GES, errors, features
 from saddleback.log import Log, LogError, estimate_behaviour, propensity_estimation
+from saddleback.log.episode_ids import hash_ids
 from saddleback.ope.statistics import Statistics
 
 
@@ -28,6 +29,12 @@ def follow_policy(true, observations, seed=0, **more):
         "truncated": np.zeros(n, dtype=bool),
         **more,
     }
+
+
+def held_out(behaviour, data):
+    """Return μ̂ of each row of a log, as it was fitted without the row's fold."""
+    states = np.column_stack([data[name] for name in data if name.startswith("obs_")])
+    return behaviour.policy.of_episodes(states, hash_ids(pa.array(data["episode_id"])))
 
 
 TABLE = np.random.default_rng(1).dirichlet(np.ones(3), 5)
@@ -86,9 +93,62 @@ def test_logistic_regression_recovers_a_logistic_policy():
     assert np.abs(np.asarray(behaviour.policy(seen)) - logistic(seen)).max() < 0.05
 
 
+def steps(observations):
+    """A policy with a corner, which is neither logistic nor aligned with quantiles."""
+    first = np.where((observations[:, :1] > 0.3) & (observations[:, 1:] < -0.2), 0.9, 0.2)
+    return np.hstack([first, 1 - first])
+
+
+def test_boosted_trees_recover_a_policy_with_corners():
+    seen = np.random.default_rng(3).normal(size=(8000, 2))
+    log = Log(follow_policy(steps, seen))
+    errors = {}
+    for method in ("logistic", "boosting"):
+        behaviour = estimate_behaviour(log, method)
+        errors[method] = np.abs(np.asarray(behaviour.policy(seen)) - steps(seen)).mean()
+    assert behaviour.description == "gradient-boosted trees"
+    assert errors["boosting"] < 0.05 < 0.1 < errors["logistic"]
+
+
+def test_a_row_is_not_fitted_to_its_own_episode():
+    """With a cell for every row a fit to all rows is certain, one to the others knows nothing."""
+    seen = np.random.default_rng(0).permutation(200).reshape(-1, 1) * 1.0
+    data = follow_policy(lambda x: np.full((len(x), 2), 0.5), seen)
+    behaviour = estimate_behaviour(Log(data), bins=1000, prior=1e-9)
+    taken = np.asarray(behaviour.policy(seen))[np.arange(200), data["action"]]
+    np.testing.assert_allclose(taken, 1.0)
+    assert (np.abs(content(behaviour.log)["propensity"] - 0.5) < 0.1).all()
+
+
+@pytest.mark.parametrize("method", ["counts", "logistic", "boosting"])
+def test_ids_of_episodes_do_not_matter(method):
+    data = columns(np.full(40, 6), "terminated", mu=False)
+    del data["behavior_prob"]
+    renamed = data | {"episode_id": np.random.default_rng(0).permutation(99)[data["episode_id"]]}
+    one, other = (estimate_behaviour(Log(rows), method) for rows in (data, renamed))
+    assert len(np.unique(one.policy.fold)) == 5
+    np.testing.assert_array_equal(content(one.log)["mu"], content(other.log)["mu"])
+
+
+def test_the_grid_is_chosen_by_held_out_likelihood(states):
+    noise = np.random.default_rng(4).normal(size=(300, 6))
+    many = estimate_behaviour(Log(follow_policy(lambda x: np.full((len(x), 2), 0.5), noise)))
+    assert many.description == "counts in a grid of 1 cells along each of 6 entries"
+    few = estimate_behaviour(Log(follow_policy(finite, states)))
+    assert few.description == "counts in a grid of 5 cells along each of 1 entry"
+
+
+def test_an_action_of_a_single_episode_keeps_a_positive_propensity(states):
+    data = follow_policy(finite, states[:300])
+    data["action"][17] = 3
+    for method in ("counts", "logistic", "boosting"):
+        log = estimate_behaviour(Log(data), method).log
+        assert not log.summary().errors
+
+
 def test_actions_never_taken_have_probability_zero(states):
     log = Log(follow_policy(finite, states), actions=["a", "b", "c", "d"])
-    for method in ("counts", "logistic"):
+    for method in ("counts", "logistic", "boosting"):
         probabilities = np.asarray(estimate_behaviour(log, method).policy(states[:10]))
         assert probabilities.shape == (10, 4)
         assert (probabilities[:, 3] == 0).all()
@@ -126,7 +186,8 @@ def test_the_calibration_table_compares_predicted_and_taken(method, states):
     assert (predicted[filled] >= table["from"].to_numpy()[filled] - 1e-12).all()
     assert (predicted[filled] <= table["to"].to_numpy()[filled] + 1e-12).all()
     if method == "counts":
-        np.testing.assert_allclose(predicted, taken, atol=1e-2)
+        error = np.sqrt(taken * (1 - taken) / np.maximum(pairs, 1))
+        assert (np.abs(predicted - taken) <= 3 * error).all()
 
 
 # Estimated propensities are recorded.
@@ -150,12 +211,10 @@ def test_estimated_propensities_are_recorded_in_all_results():
     sums = Statistics.of(log, GES(0.5), "uniform", features=box, gamma=0.9)
     assert sums.estimated == behaviour.description
     assert repr(sums).endswith(", propensities estimated)")
-    np.testing.assert_array_equal(
-        content(log)["propensity"],
-        np.asarray(behaviour.policy(content(log)["here"]))[
-            np.arange(len(content(log)["actions"])), content(log)["actions"]
-        ],
-    )
+    rows = [segment.rows for segment in log.segments()]
+    propensity = np.concatenate([part.propensity for part in rows])
+    taken = held_out(behaviour, data)[np.arange(110), data["action"]]
+    np.testing.assert_array_equal(propensity, taken)
 
 
 def test_logged_propensities_are_ignored():
@@ -203,21 +262,22 @@ def test_bad_arguments_are_rejected(monkeypatch):
     high_dimensional = columns([40], "terminated", d=30)
     with error_matching(
         errors.InvalidParameter, "estimate_behaviour: a grid over 30 entries has too many cells; "
-        'use fewer bins, or method="logistic".'
+        'use fewer bins, or method="logistic" or "boosting".'
     ):  # fmt: skip
-        estimate_behaviour(Log(high_dimensional))
+        estimate_behaviour(Log(high_dimensional), bins=10)
     bad = columns([4], "terminated")
     bad["reward"][1] = np.nan
     with error_matching(LogError, "E120 reward is NaN"):
         estimate_behaviour(Log(bad))
     with error_matching(LogError, "E122 every episode (1) contains NaN or infinities"):
         estimate_behaviour(Log(bad, drop_bad="episode"))
-    monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
-    with error_matching(
-        errors.InvalidParameter, "estimate_behaviour: method='logistic' needs scikit-learn: pip "
-        "install 'saddleback[sklearn]'."
-    ):  # fmt: skip
-        estimate_behaviour(log, "logistic")
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    for method in ("logistic", "boosting"):
+        with error_matching(
+            errors.InvalidParameter, f"estimate_behaviour: method={method!r} needs scikit-learn: "
+            "pip install 'saddleback[sklearn]'."
+        ):  # fmt: skip
+            estimate_behaviour(log, method)
 
 
 @pytest.mark.parametrize("kind", ["behavior_prob", "behavior_logp"])
@@ -234,7 +294,7 @@ def test_only_missing_propensities_are_estimated(kind):
     assert behaviour.description.startswith("counts in a grid of 2 cells")
     assert behaviour.log.estimated == f"{behaviour.description}"
     assert behaviour.description.endswith(", where none was logged")
-    mu = behaviour.policy(np.column_stack([data["obs_0"], data["obs_1"]]))
+    mu = held_out(behaviour, data)
     expected = np.where(np.isnan(logged), mu[np.arange(22), data["action"]], 0.3)
     rows = [segment.rows for segment in behaviour.log.segments()]
     propensity = np.concatenate([part.propensity for part in rows])
@@ -256,7 +316,7 @@ def test_complete_propensities_are_replaced_by_estimates():
     data = columns([5, 4, 7, 6], "truncated", mu=False)
     behaviour = estimate_behaviour(Log(data), bins=2)
     rows = [segment.rows for segment in behaviour.log.segments()]
-    mu = behaviour.policy(np.column_stack([data["obs_0"], data["obs_1"]]))
+    mu = held_out(behaviour, data)
     taken = mu[np.arange(22), data["action"]]
     np.testing.assert_array_equal(np.concatenate([part.propensity for part in rows]), taken)
     assert behaviour.log.summary().altered.estimated == 0

@@ -181,3 +181,9 @@ def test_repaired_logs_read_back_unchanged(kind, tmp_path):
 def test_single_decisions_are_not_sorted():
     with pytest.raises(InvalidParameter, match="order_by has no meaning for single decisions"):
         Log(good(), bandit=True, order_by="step")
+
+
+def test_the_column_to_sort_by_is_named_also_if_it_holds_numbers():
+    data = without("step", data=shuffled(good(mu=False)))
+    data["chart_time"] = data.pop("at").astype(np.int64)
+    assert 'sort the rows: order_by="chart_time".' in errors_of(Log(data))

@@ -87,9 +87,19 @@ def test_huge_action_numbers_are_rejected():
     data = with_value("action", [3], 10**9, good(mu=False))
     with error_matching(
         LogError, "E145 column 'action' contains 1,000,000,000: integer actions must be 0 … K−1, with "
-        "K at most 10,000. Renumber them without gaps, or convert them to text."
+        "K at most 10,000, unless they are listed. Correct it, convert the column to text, or list "
+        'the actions: actions=["0", "1", "2", "1000000000"].'
     ):  # fmt: skip
         content(Log(data))
+
+
+def test_a_column_of_another_type_is_not_suggested():
+    data = {k: v for k, v in good().items() if k != "reward"}
+    data["ward"] = np.full(len(data["action"]), "icu")
+    with error_matching(LogError, 'or map it: columns={"reward": …}.'):
+        Log(data)
+    with error_matching(LogError, 'or map it: columns={"reward": "rewards"}.'):
+        Log(data | {"rewards": np.zeros(len(data["action"]))})
 
 
 def test_a_log_with_a_different_action_on_every_row_is_rejected():

@@ -59,7 +59,8 @@ def test_missing_last_rows_are_refused_and_told_everywhere(tmp_path):
     assert f"176 episodes {STOPS}" in result.log_summary.text
     path = tmp_path / "log.parquet"
     pq.write_table(sb.Log(data).sources[0].table, path)
-    for words in (["check"], ["evaluate", "--target", "uniform", "--gamma", "0.95"]):
+    evaluate = ["evaluate", "--target", "uniform", "--gamma", "0.95", "--features", "states"]
+    for words in (["check"], evaluate):
         done = CliRunner().invoke(group, [words[0], str(path), *words[1:]])
         assert f"176 {LOST}" in " ".join(done.output.split())
         done = CliRunner().invoke(group, [words[0], str(path), *words[1:], "--json"])

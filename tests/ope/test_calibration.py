@@ -15,6 +15,8 @@ from helpers.decision_logs import (
 from saddleback.features import Custom
 from saddleback.ope.calibration import behaviour_deviation, ratio_deviation
 
+pytestmark = pytest.mark.usefixtures("no_opinion")
+
 
 def gate(log, pi, code="PROPENSITIES"):
     """Return one gate of an evaluation with a constant and the observation as features."""

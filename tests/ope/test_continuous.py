@@ -123,7 +123,7 @@ def test_values_of_few_steps_are_exact_without_noise(horizon):
 
 
 def test_estimates_contain_the_value_of_a_noisy_problem():
-    data = simulate(200, 25, noise=0.05, seed=1)
+    data = simulate(120, 20, noise=0.05, seed=1)
     policies = {"Gaussian": Gaussian(new, SMALL), "sure": new, "sampled": Sampler(draw)}
     result = sb.evaluate(sb.Log(data), policies, gamma=GAMMA, methods=[])
     truth = {

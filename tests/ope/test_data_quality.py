@@ -173,6 +173,8 @@ def test_small_propensities_on_many_rows_overflow_only_where_they_are_used():
 
 def test_effective_sample_sizes_of_many_steps_are_not_all_saved(monkeypatch):
     monkeypatch.setattr(sys.modules["saddleback.ope.result"], "MAX_SAVED_STEPS", 5)
-    result = sb.evaluate(sb.Log(columns([9] * 30, "terminated")), "uniform", gamma=0.9)
+    result = sb.evaluate(
+        sb.Log(columns([9] * 30, "terminated")), "uniform", gamma=0.9, features="polynomial:1"
+    )
     assert len(result.ess_by_step["uniform"]) == 9
     assert len(result.as_dict()["ess_by_step"]["uniform"]) == 5

@@ -41,10 +41,10 @@ def uncached(monkeypatch):
     monkeypatch.setattr(sys.modules["saddleback.ope.evaluate"], "CACHED_ROWS", 0)
 
 
-def evaluated(**options):
+def evaluated(d=2, **options):
     """Evaluate two targets with all estimators that need no further reads."""
     options = {"features": FOURIER, "methods": METHODS, "path": True} | options
-    return sb.evaluate(sb.Log(mixed(3)), TARGETS, gamma=0.8, **options)
+    return sb.evaluate(sb.Log(mixed(3, d=d)), TARGETS, gamma=0.8, **options)
 
 
 def test_evaluate_reads_a_large_log_twice(reads, uncached):
@@ -67,7 +67,7 @@ def test_features_with_the_range_of_the_log_take_no_further_read(reads, uncached
 
 
 def test_automatic_features_take_one_more_read_for_a_sample(reads, uncached):
-    evaluated(features="auto")
+    evaluated(features="auto", d=3)
     assert len(reads) == 3
 
 

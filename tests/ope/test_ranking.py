@@ -21,6 +21,8 @@ from saddleback.problems.synthetic_clinic import DOSES, SIGNS, clinic, earlier, 
 
 GAMMA = 0.8
 
+pytestmark = pytest.mark.usefixtures("known_opinions")
+
 
 def small(episodes, seed=0, limit=None):
     """A log of a small problem, candidates for it, and their true improvements."""
@@ -72,6 +74,7 @@ def test_costs_reverse_the_order():
 
 
 @pytest.mark.statistical
+@pytest.mark.usefixtures("no_opinion")
 def test_bounds_hold_for_all_candidates_at_once():
     """In at least 95 % of logs none of the bounds is above the truth."""
     wrong = 0
@@ -83,7 +86,7 @@ def test_bounds_hold_for_all_candidates_at_once():
 
 
 def test_more_candidates_make_bounds_wider():
-    log, candidates, _ = small(500)
+    log, candidates, _ = small(3000)
     single = rank(evaluate_candidates(log, {"better": candidates["better"]})).candidates[0]
     among = {
         candidate.name: candidate
@@ -172,6 +175,7 @@ def test_statistics_and_log_give_similar_rankings():
     assert "evaluate the log itself" in sentences["AGREEMENT"]
 
 
+@pytest.mark.usefixtures("no_opinion")
 def test_the_estimate_is_the_baseline_of_truncated_logs():
     log, candidates, _ = small(2000, limit=4)
     from_statistics = evaluate_statistics(statistics_of(log, candidates))

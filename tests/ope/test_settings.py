@@ -13,6 +13,8 @@ from saddleback.log.behaviour_target import NAME
 from saddleback.ope import evaluate_statistics
 from saddleback.problems.synthetic_clinic import DOSES, SIGNS, clinic, earlier
 
+pytestmark = pytest.mark.usefixtures("known_opinions")
+
 BOX = sb.features.Polynomial((50, 50, 0), (150, 130, 12), degree=2)
 GAMMA = 0.97
 

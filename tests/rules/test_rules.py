@@ -20,8 +20,9 @@ def test_every_named_rule_keeps_the_contract(rule):
 
 def test_every_name_is_exported_and_documented():
     names = {
-        "GES", "GQ", "ABQ", "GTB", "GRetrace", "ExpectedSarsa", "Sarsa",
-        "TD", "GTD", "GTD2", "TDC", "TDRC", "ETD",
+        "GES", "GQ", "ABQ", "GTB", "GRetrace", "ExpectedSarsa", "QSigma", "Sarsa",
+        "TD", "VTrace", "GTD", "GTD2", "GTD2Split", "HTD", "TDC", "TDRC", "ETD",
+        "TrueOnlineTD", "TrueOnlineGTD", "TrueOnlineETD",
     }  # fmt: skip
     assert names == set(NAMED)
     for name in names:
@@ -117,7 +118,7 @@ def test_names_are_compositions():
     assert sb.GES(0.9) == Rule(sb.Importance(0.9), sb.Saddle(), sb.Expected())
     assert sb.GES(0.9) != sb.GQ(0.9)
     assert str(Rule(sb.NoTrace(), sb.Saddle(), sb.Expected())).startswith("Rule(trace=NoTrace()")
-    assert repr(sb.ETD(0.5)).endswith("emphasis=FollowOn(lam=0.5))")
+    assert repr(sb.ETD(0.5)).endswith("emphasis=FollowOn(lam=0.5, beta=None))")
     assert str(sb.TDRC(0.5, eta=2.0)) == "TDRC(0.5, eta=2)"
     assert str(sb.TDRC(0.5)) == "TDRC(0.5)"
     assert str(sb.GTD()) == "GTD()"
@@ -132,6 +133,40 @@ def test_traces_agree_in_known_special_cases():
     np.testing.assert_allclose(sb.Retrace(0.6).kappa(pi, pi), sb.Constant(0.6).kappa(pi, pi))
     np.testing.assert_allclose(sb.Importance(0.6).kappa(pi, pi), sb.Constant(0.6).kappa(pi, pi))
     mu = np.array([[0.5, 0.5]])
+    for sigma, end in ((1.0, sb.Importance(0.6)), (0.0, sb.TreeBackup(0.6))):
+        np.testing.assert_allclose(sb.Sigma(0.6, sigma).kappa(pi, mu), end.kappa(pi, mu))
     assert (sb.ActionDependent(0.0).kappa(pi, mu) == 0).all()
     # ζ = 1: ν = 1/max(μ, π), the least bootstrapping the action-dependent trace allows.
     np.testing.assert_allclose(sb.ActionDependent(1.0).kappa(pi, mu), pi / np.maximum(pi, mu))
+
+
+def test_v_trace_without_truncation_is_td():
+    problem = problems.random_mdp(rng=3, values="state")
+    most = float(problem.rho.max())
+    free, td = sb.VTrace(0.7, rho_bar=most, c_bar=most), sb.TD(0.7)
+    np.testing.assert_allclose(
+        System.exact(problem, free).A, System.exact(problem, td).A, rtol=1e-12, atol=1e-14
+    )
+    runs = [learn(r, problem, alpha=0.05, steps=300, rng=1).theta for r in (free, td)]
+    np.testing.assert_allclose(*runs, rtol=1e-10)
+
+
+def test_v_trace_evaluates_a_policy_between_the_two():
+    """Tabular, with any λ and c̄: v of π_ρ̄ ∝ min(ρ̄μ, π)."""
+    base = problems.random_mdp(rng=3, values="state")
+    problem = sb.Problem(base.mdp, np.eye(base.mdp.n_states), base.target, base.behaviour)
+    between = np.minimum(0.7 * base.behaviour, base.target)
+    truth = base.mdp.v(between / between.sum(axis=1, keepdims=True))
+    for lam, c_bar in ((0.0, 1.0), (0.9, 0.5), (0.5, 3.0)):
+        rule = sb.VTrace(lam, rho_bar=0.7, c_bar=c_bar)
+        np.testing.assert_allclose(System.exact(problem, rule).fixed_point, truth, rtol=1e-9)
+        np.testing.assert_allclose(sb.system.lambda_operator(problem, rule, truth), truth)
+    assert np.abs(truth - problem.truth).max() > 0.01
+
+
+def test_a_weight_of_the_error_needs_a_trace_and_a_form_that_allow_it():
+    with pytest.raises(sb.errors.InvalidParameter, match="weights δ"):
+        Rule(sb.Retrace(0.5), sb.Correction(), sb.TruncatedState())
+    walk = problems.random_walk(target_right=1.0)  # ρ = 0 to the left
+    with pytest.raises(sb.errors.RuleMismatch, match="κ must be 0 where ρ is"):
+        System.exact(walk, Rule(sb.Constant(0.5), sb.SemiGradient(), sb.TruncatedState()))

@@ -13,7 +13,13 @@ from saddleback.theory.noise_chain import noise_chain
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("name", "lam", "kind"),
-    [("GES", 0.0, {}), ("GES", 0.3, {}), ("TD", 0.3, {"termination": 0.3}), ("Sarsa", 0.5, {})],
+    [
+        ("GES", 0.0, {}),
+        ("GES", 0.3, {}),
+        ("TD", 0.3, {"termination": 0.3}),
+        ("Sarsa", 0.5, {}),
+        ("VTrace", 0.6, {}),
+    ],
 )
 def test_the_noise_covariance_is_that_of_samples(name, lam, kind):
     problem, rule = problem_for(name, seed=11, off_policy=0.4, **kind), rule_named(name, lam)

@@ -16,6 +16,8 @@ CASES = [
     ("TDRC", 0.0, {}),
     ("GTD", None, {}),
     ("Sarsa", 0.0, {}),
+    ("GTD2Split", 0.0, {}),
+    ("VTrace", 0.0, {}),
     ("GES", 0.0, {"termination": 0.2}),
 ]
 

@@ -53,6 +53,8 @@ def test_an_emphasis_has_its_own_ceiling():
     problem = sb.Problem(mdp, [[1.0], [2.0]], [[0, 1]] * 2, [[0.5, 0.5]] * 2)
     assert trace_radius(problem, sb.ETD(0.0)) > 1
     assert lambda_ceiling(problem, sb.ETD(0.0)) == 0.0
+    # E[ρ²] = 2: β² · 2 is the radius of a follow-on trace with a β of its own.
+    np.testing.assert_allclose(trace_radius(problem, sb.ETD(0.0, beta=0.6)), 0.72)
     with pytest.raises(sb.errors.Undefined, match="above the λ ceiling"):
         mean_square(problem, sb.ETD(0.0), alpha=1e-4)
     assert (

@@ -103,23 +103,28 @@ def check_declarations(rule: Rule) -> None:
 
 
 def check_forms_share_a_system(rule: Rule) -> None:
-    """Without emphasis E[γ'x eᵀ] = Aᵀ + M, so all forms of a trace have the same fixed point."""
-    if rule.emphasis is None:
+    """E[γ'x eᵀ] = Aᵀ + M, so all forms of a trace have the same fixed point.
+
+    Not with an emphasis, or with a truncated weight, whose mean in a state is not 1.
+    """
+    if rule.emphasis is None and not rule.bootstrap.weights_error:
         system = System.exact(typical_problem(rule), rule)
         gap = np.abs(system.C - system.A.T - system.M).max()
         _require(gap < 1e-10, rule, f"E[γ'x eᵀ] differs from Aᵀ + M by {gap:.1e}")
 
 
 def check_tabular_fixed_point(rule: Rule) -> None:
-    """With one feature per row, Φθ* = q^π (or v^π, if κ has the factor ρ)."""
+    """Tabular, Φθ* = q^π (or v^π, if κ has the factor w) of the policy that is evaluated."""
     problem = _tabular(typical_problem(rule))
     if rule.values == "state":
         t = terms(rule, problem)
-        kappa, rho = (x.reshape(problem.rho.shape) for x in (t.kappa, t.rho))
-        scale = (kappa.sum(axis=1) / rho.sum(axis=1))[:, None]
-        if not np.allclose(kappa, scale * rho):
+        kappa, weight = (x.reshape(problem.rho.shape) for x in (t.kappa, t.weight))
+        scale = (kappa.sum(axis=1) / weight.sum(axis=1))[:, None]
+        if not np.allclose(kappa, scale * weight):
             return
-    gap = np.abs(System.exact(problem, rule).fixed_point - problem.truth).max()
+    policy = rule.bootstrap.evaluated(problem.target, problem.behaviour)
+    truth = Problem(problem.mdp, problem.features, policy, problem.behaviour).truth
+    gap = np.abs(System.exact(problem, rule).fixed_point - truth).max()
     _require(gap < 1e-8, rule, f"its tabular fixed point differs from the true values by {gap:.1e}")
 
 

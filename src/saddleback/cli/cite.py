@@ -19,7 +19,12 @@ SOURCES = {
     "GES": ["yang2021"], "GQ": ["maei2010"], "ABQ": ["mahmood2017"], "GTB": ["touati2018"],
     "GRetrace": ["touati2018", "munos2016"], "ExpectedSarsa": ["vanseijen2009"],
     "Sarsa": ["rummery1994"], "TD": ["sutton1988"], "GTD": ["sutton2008"], "GTD2": ["sutton2009"],
-    "TDC": ["sutton2009"], "TDRC": ["ghiassian2020"], "ETD": ["sutton2016"],
+    "GTD2Split": ["sutton2009", "geist2014"],
+    "TDC": ["sutton2009"], "TDRC": ["ghiassian2020"], "ETD": ["sutton2016", "hallak2016"],
+    "QSigma": ["deasis2018", "yang2018"], "Sigma": ["deasis2018"],
+    "VTrace": ["espeholt2018"], "CappedImportance": ["yu2018"],
+    "HTD": ["hackman2012", "white2016"], "TrueOnlineTD": ["vanhasselt2014"],
+    "TrueOnlineGTD": ["vanhasselt2014"], "TrueOnlineETD": ["sutton2016", "hallak2016"],
     "Retrace": ["munos2016"], "TreeBackup": ["precup2000"], "ActionDependent": ["mahmood2017"],
 }  # fmt: skip
 """Entries of references.bib by the name of a method, as results and studies write it."""

@@ -32,7 +32,7 @@ class LogFiles:
 
     files: tuple[str, ...]
     settings: dict[str, Any]
-    estimate_behaviour: Literal["counts", "logistic"] | None
+    estimate_behaviour: Literal["counts", "logistic", "boosting"] | None
 
     def open(self) -> Log:
         """Open the log; estimate its propensities if that was requested."""
@@ -146,7 +146,7 @@ def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 help="Whether truncation is an artifact of logging or part of the task.",
             ),
             click.option(
-                "--estimate-behaviour", type=click.Choice(["counts", "logistic"]),
+                "--estimate-behaviour", type=click.Choice(["counts", "logistic", "boosting"]),
                 help="Estimate propensities that are missing with this model.",
             ),
         ]

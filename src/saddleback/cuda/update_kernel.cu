@@ -25,7 +25,7 @@ struct alignas(16) Offsets { unsigned phi, next, entries, event; };  // trace_re
 struct Group {  // tile_workers.GROUP: learners of one rule and run, with the addresses of its chunk
     address phi_row, phi_value, next_row, next_c, next_v, steps, offsets, index, before, after;
     long long count, done, with_omega;
-    double td, saddle, correction, dual, gram, shrink, bound, smallest;
+    double td, saddle, correction, dual, gram, shrink, gram_theta, hybrid, bound, smallest;
 };
 
 template <class T>
@@ -104,6 +104,7 @@ extern "C" __global__ void advance_learners(const Group* groups, const int* grou
     const Group& group = groups[group_of_tile[blockIdx.x]];
     const real td = (real)group.td, saddle = (real)group.saddle, dual = (real)group.dual;
     const real gram = (real)group.gram, shrink = (real)group.shrink, bound = (real)group.bound;
+    const real gram_theta = (real)group.gram_theta;
     const bool with_omega = group.with_omega, learns_omega = dual != 0 || gram != 0;
     const bool with_u = saddle != 0 || group.correction != 0, v_is_c = group.next_v == group.next_c;
     const int count = (int)group.count;
@@ -224,7 +225,7 @@ extern "C" __global__ void advance_learners(const Group* groups, const int* grou
                 inverse_s = 1 / s;
             }
             const real by_theta = a * td * delta, by_omega = b * dual * delta, pull = b * gram * dual_value;
-            const real into_phi = saddle * step_u - F_theta * step.entry;
+            const real into_phi = saddle * step_u + a * gram_theta * dual_value - F_theta * step.entry;
             const real out_of_phi = F * step.entry + pull * inverse_s;
             F_theta += by_theta * step.C;
             F += by_omega * step.C * inverse_s;

@@ -14,7 +14,7 @@ from saddleback.engine.expected_update import ExpectedLearners
 from saddleback.engine.experience import CHUNK, Experience, TransitionSampler, sample
 from saddleback.engine.feature_stream import LoggedStreamer, Trajectory, copies_of
 from saddleback.engine.influence_scores import InfluenceScores
-from saddleback.engine.learner_batch import Learners, Workers, update_settings
+from saddleback.engine.learner_batch import Learners, update_settings
 from saddleback.engine.metrics import MeasuredWeights, Metric, Quadratic
 from saddleback.engine.moments_backward import BackwardMoments
 from saddleback.engine.moments_forward import ForwardMoments, Moments
@@ -23,6 +23,7 @@ from saddleback.engine.schedule import Schedule, StepSize, as_schedule, inverse,
 from saddleback.engine.sources import FiniteSource, Simulation, Source, as_source, mean_length
 from saddleback.engine.stream_columns import Columns
 from saddleback.engine.user_stream import Stream
+from saddleback.engine.worker_threads import Workers
 
 __all__ = [
     "CHUNK",

@@ -1,7 +1,7 @@
-"""The update in expectation: samples replaced by A, b, M and C = E[γ'x eᵀ].
+"""The update in expectation: samples replaced by A, b, T and W (`System.coupling`).
 
-θ ← θ + α (td·(Aθ+b) − Tω)        T = saddle·Aᵀ + correction·C
-ω ← ω + β (dual·(Aθ+b) − Wω)      W = gram·M + shrink·I
+θ ← θ + α (td·(Aθ+b) − Tω)
+ω ← ω + β (dual·(Aθ+b) − Wω)
 """
 
 from __future__ import annotations
@@ -41,15 +41,11 @@ class ExpectedLearners(MeasuredWeights):
         omega: FloatArray,
         bound: float,
     ) -> None:
-        A, b, M, C = matrices
         c = form.coefficients
         self.theta, self.omega = theta, omega
         self.diverged_at = np.full(len(theta), -1, dtype=np.int64)
-        T = np.ascontiguousarray(c.saddle * A.T + c.correction * C)
-        W = np.ascontiguousarray(c.gram * M + c.shrink * np.eye(len(b)))
-        self._update = ExpectedUpdate(
-            np.ascontiguousarray(A), np.ascontiguousarray(b), T, W, float(c.td), float(c.dual)
-        )
+        A, b, T, W = (np.ascontiguousarray(matrix) for matrix in matrices)
+        self._update = ExpectedUpdate(A, b, T, W, float(c.td), float(c.dual))
         self._alpha, self._beta, self._bound = alpha.step_sizes, beta.step_sizes, bound
         self.done = 0
 

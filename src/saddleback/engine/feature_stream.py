@@ -15,7 +15,7 @@ import numpy as np
 from saddleback._jit import compiled
 from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray
 from saddleback.engine.stream_columns import Columns
-from saddleback.engine.tabular_stream import fill_decay_and_weight
+from saddleback.engine.tabular_stream import CARRIED, SecondTrace, fill_decay_and_weight
 from saddleback.errors import RuleMismatch
 from saddleback.features import Features
 from saddleback.features.base import encode
@@ -83,7 +83,8 @@ class FeatureStreamer:
         self._features, self._rules, self._copies = features, rules, copies
         # Every action activates the same number of copies.
         self._active = np.array([np.flatnonzero(row) for row in copies], dtype=np.uint32)
-        self._carries = [np.zeros(3) for _ in rules]
+        self._carries = [np.zeros(CARRIED) for _ in rules]
+        self._seconds = [SecondTrace(rule.form) for rule in rules]
 
     def _encode(self, observations: FloatArray, *rows: IntArray) -> list[Encoded]:
         """Return the features of the states in ``rows``, encoded once."""
@@ -116,8 +117,8 @@ class FeatureStreamer:
         first = np.arange(n + 1, dtype=np.uint64)
         bootstraps: dict[Bootstrap, FloatArray] = {}
         streams = []
-        for rule, (terms, rows, next_rows), carry in zip(
-            self._rules, tables, self._carries, strict=True
+        for rule, (terms, rows, next_rows), carry, second in zip(
+            self._rules, tables, self._carries, self._seconds, strict=True
         ):
             decay, weight = np.empty(n), np.empty(n)
             fill_decay_and_weight(terms, rows, discounts, steps.starts, carry, decay, weight)
@@ -133,6 +134,7 @@ class FeatureStreamer:
                     first * np.uint64(phi_size), phi_index, phi_value,
                     first * np.uint64(next_size), next_index, b, x,
                     steps.rewards, discounts, decay, weight,
+                    *second(terms, rows, discounts, steps.starts),
                 )
             )  # fmt: skip
         return streams

@@ -1,20 +1,20 @@
-"""Learners that share a stream: adjacent in memory, and distributed over threads."""
+"""Learners that share a stream: adjacent in memory, in blocks that threads advance."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+import math
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from saddleback._typing import FloatArray, IntArray
+from saddleback.engine.explicit_kernel import ExplicitBlock
 from saddleback.engine.metrics import MeasuredWeights
 from saddleback.engine.schedule import Schedule
 from saddleback.engine.stream_columns import Columns, SparseVector
 from saddleback.engine.update_kernel import Lanes, UpdateSettings, advance
+from saddleback.errors import InvalidParameter
 from saddleback.rules import Coefficients, Form
 
 WINDOW = {"float64": 1e5, "float32": 1e2}
@@ -23,8 +23,8 @@ WINDOW = {"float64": 1e5, "float32": 1e2}
 SMALLEST = {"float64": 1e-100, "float32": 1e-15}
 """The scale s of ω is folded in when it falls below this, or rises above its inverse."""
 
-QUEUED = 3
-"""Chunks of a stream that may wait for busy threads."""
+CACHE_LINE = 64
+"""Bytes."""
 
 
 class Learners(MeasuredWeights):
@@ -54,8 +54,9 @@ class Learners(MeasuredWeights):
     ) -> None:
         self.done = 0
         parts = np.array_split(np.arange(len(theta)), min(blocks, len(theta)))
-        self.blocks = [
-            Block(
+        kind = ExplicitBlock if form.has_further_traces else Block
+        self.blocks: list[Block | ExplicitBlock] = [
+            kind(
                 form, replace(alpha, scale=alpha.scale[k]), replace(beta, scale=beta.scale[k]),
                 theta[k], omega[k], bound,
             )
@@ -72,51 +73,6 @@ class Learners(MeasuredWeights):
         theta, omega = zip(*(block.weights() for block in self.blocks), strict=True)
         # One memory layout for any number of blocks, so that sums over it round the same.
         return np.ascontiguousarray(np.concatenate(theta)), np.concatenate(omega)
-
-
-class Workers:
-    """Threads that advance groups of learners; every thread has its own blocks of each group.
-
-    Within a call threads do not wait for each other: the first to finish starts the next chunk.
-    """
-
-    def __init__(self, groups: Sequence[Learners], threads: int) -> None:
-        self._groups = groups
-        blocks = [(g, block) for g, group in enumerate(groups) for block in group.blocks]
-        self._shares = [blocks[n::threads] for n in range(min(threads, len(blocks)))]
-        single = len(self._shares) == 1
-        self._threads = [] if single else [ThreadPoolExecutor(1) for _ in self._shares]
-
-    def advance(self, chunks: Iterable[Sequence[Columns]]) -> None:
-        """Learn from the next chunks, one stream per group, while later ones are produced."""
-        waiting: deque[list[Future[None]]] = deque()
-        for streams in chunks:
-            done = [group.done for group in self._groups]
-            if not self._threads:
-                _advance(self._shares[0], streams, done)
-            else:
-                waiting.append([
-                    thread.submit(_advance, share, streams, done)
-                    for thread, share in zip(self._threads, self._shares, strict=True)
-                ])  # fmt: skip
-                if len(waiting) > QUEUED:
-                    _finish(waiting.popleft())
-            for group, stream in zip(self._groups, streams, strict=True):
-                group.done += len(stream.reward)
-        for jobs in waiting:
-            _finish(jobs)
-
-
-def _advance(
-    share: Sequence[tuple[int, Block]], streams: Sequence[Columns], done: Sequence[int]
-) -> None:
-    for g, block in share:
-        block.advance(streams[g], done[g])
-
-
-def _finish(jobs: Sequence[Future[None]]) -> None:
-    for job in jobs:
-        job.result()
 
 
 class Block:
@@ -137,7 +93,7 @@ class Block:
         dtype = theta.dtype
 
         def pad(values: FloatArray) -> FloatArray:
-            padded = np.zeros((*values.shape[:-1], width), dtype=dtype)
+            padded = aligned_zeros((*values.shape[:-1], width), dtype)
             padded[..., :learners] = values
             return padded
 
@@ -171,10 +127,22 @@ def update_settings(
     form: Form, alpha: Schedule, beta: Schedule, dtype: np.dtype[Any]
 ) -> UpdateSettings:
     """Return the constants of learners, for weights of a given type."""
+    if form.has_further_traces:
+        raise InvalidParameter(
+            f'{form!r} has further traces, which a GPU does not support: use the device "cpu".'
+        )
     return UpdateSettings(
         Coefficients._make(map(float, form.coefficients)), alpha.power, alpha.offset,
         beta.power, beta.offset, WINDOW[dtype.name], SMALLEST[dtype.name],
     )  # fmt: skip
+
+
+def aligned_zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> FloatArray:
+    """Return zeros that begin with a cache line, so that a row occupies as few as possible."""
+    size = math.prod(shape) * dtype.itemsize
+    memory = np.zeros(size + CACHE_LINE, dtype=np.uint8)
+    first = -memory.ctypes.data % CACHE_LINE
+    return memory[first : first + size].view(dtype).reshape(shape)
 
 
 def _padded(learners: int) -> int:

@@ -83,7 +83,7 @@ class FiniteSource:
     def streamer(self, rules: Sequence[Rule]) -> Callable[[Experience], list[Columns]]:
         """Return a function that turns consecutive chunks into one stream per rule."""
         n_actions = self.problem.mdp.n_actions
-        streamers = [Streamer(terms(rule, self.problem), n_actions) for rule in rules]
+        streamers = [Streamer(terms(rule, self.problem), n_actions, rule.form) for rule in rules]
         return lambda chunk: [streamer(chunk) for streamer in streamers]
 
 

@@ -12,6 +12,9 @@ import numpy as np
 
 from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray, OffsetArray
 
+NONE = np.zeros(0)
+"""A column that a stream does not have."""
+
 
 class Columns(NamedTuple):
     """T steps in columns, with the active features of each.
@@ -25,6 +28,8 @@ class Columns(NamedTuple):
         The bootstrap b_t and the correction x_t in the same layout, with common indices.
     reward, discount, decay, weight
         R, γ', c and w, [T].
+    second_decay, second_weight
+        Those of a second trace, [T]; empty without one.
     """
 
     phi_from: OffsetArray
@@ -38,6 +43,8 @@ class Columns(NamedTuple):
     discount: FloatArray
     decay: FloatArray
     weight: FloatArray
+    second_decay: FloatArray = NONE
+    second_weight: FloatArray = NONE
 
 
 class SparseVector(NamedTuple):

@@ -1,7 +1,7 @@
 """The update kernel: every rule, all step sizes at once, at the cost of the active features.
 
     e ← c e + w φ        δ = R + γ'θᵀb − θᵀφ        u = eᵀω
-    θ ← θ + α (td·δe + saddle·(φ − γ'b)u − correction·γ'x u)
+    θ ← θ + α (td·δe + saddle·(φ − γ'b)u − correction·γ'x u + gram_theta·(φᵀω)φ)
     ω ← ω + β (dual·δe − gram·(φᵀω)φ − shrink·ω)
 
 Both lines use the old θ and ω. No step touches all p features. The trace is stored as e = C·g, with
@@ -25,11 +25,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from saddleback._jit import compiled, inlined, subroutine
+from saddleback._jit import compiled, inlined, prefetch, subroutine
 from saddleback._typing import FloatArray, IndexArray, IntArray
 from saddleback.engine.lazy_trace import add_entry, clear, dot, leaves_window, rescale
 from saddleback.engine.stream_columns import Columns, SparseVector
 from saddleback.rules import Coefficients
+
+IN_CACHE = 1 << 17
+"""Entries of θ that stay in the cache of a core; of a larger table rows are fetched early."""
+
+EARLY, LINE, LINES = 3, 8, 2
+"""Steps by which they are, entries in a cache line, and lines of a row; the others follow."""
 
 
 class UpdateSettings(NamedTuple):
@@ -85,7 +91,7 @@ def advance(
     phi_from, phi_index, phi_value = stream.phi_from, stream.phi_index, stream.phi_value
     next_from, next_index, next_b = stream.next_from, stream.next_index, stream.next_b
     reward, discount, decay, weight = stream.reward, stream.discount, stream.decay, stream.weight
-    td, saddle, correction, dual, gram, shrink = settings.coefficients
+    td, saddle, correction, dual, gram, shrink, gram_theta, _ = settings.coefficients
     alpha_power, beta_power = settings.alpha_power, settings.beta_power
     window = settings.window
     g, theta, omega, alpha, beta = trace.values, lanes.theta, lanes.omega, lanes.alpha, lanes.beta
@@ -95,12 +101,15 @@ def advance(
     width = theta.shape[1] if len(width_hint) else 1
     stride = np.uint64(0 if len(phi_value) == 1 else 1)  # binary features store one 1
     unit_stride = np.uint64(1)
+    far, last = theta.size > IN_CACHE, len(reward) - 1
     C, ee, n = scale[0], scale[1], trace.n_touched[0]
     for t in range(len(reward)):
         update = done + t + 1
         a_scale = 1.0 if alpha_power == 0.0 else (update + settings.alpha_offset) ** -alpha_power
         b_scale = 1.0 if beta_power == 0.0 else (update + settings.beta_offset) ** -beta_power
         gamma, c, w = discount[t], decay[t], weight[t]
+        if far:
+            _fetch(stream, min(t + EARLY, last), trace, lanes, width)
 
         # Decay the trace; fold in the postponed sums if C would leave its window.
         if leaves_window(C, c, window):
@@ -152,7 +161,8 @@ def advance(
             by_theta = alpha[k] * a_scale * td * delta[k]
             by_omega = beta[k] * b_scale * dual * delta[k]
             pull = beta[k] * b_scale * gram * dual_value[k]
-            into_phi[k] = saddle * step_u[k] - F_theta[k] * entry
+            direct = alpha[k] * a_scale * gram_theta * dual_value[k]
+            into_phi[k] = saddle * step_u[k] + direct - F_theta[k] * entry
             dual_value[k] = F[k] * entry + pull * inverse_s[k]
             F_theta[k] += by_theta * C
             F[k] += by_omega * C * inverse_s[k]
@@ -172,6 +182,22 @@ def advance(
             for k in range(width):
                 theta[i, k] -= value * step_u[k]
     scale[0], scale[1], trace.n_touched[0] = C, ee, n
+
+
+@inlined
+def _fetch(stream: Columns, t: int, trace: SparseVector, lanes: Lanes, width: int) -> None:
+    """Start to load what step t will use; mostly, θ of its φ is among the successors before it."""
+    few = min(width, LINES * LINE)
+    for j in range(stream.phi_from[t], stream.phi_from[t + 1]):
+        i = stream.phi_index[j]
+        prefetch(trace.values, i, 0)
+        prefetch(trace.is_touched, i, 0)
+        for k in range(0, few, LINE):
+            prefetch(lanes.omega, i, k)
+    for j in range(stream.next_from[t], stream.next_from[t + 1]):
+        i = stream.next_index[j]
+        for k in range(0, few, LINE):
+            prefetch(lanes.theta, i, k)
 
 
 @inlined

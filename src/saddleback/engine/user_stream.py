@@ -140,6 +140,8 @@ class Stream:
     def streamer(self, rules: Sequence[Rule]) -> Callable[[Columns], list[Columns]]:
         """Return a function that gives every rule the same stream; only their forms differ."""
         for rule in rules:
+            if rule.form.coefficients.hybrid or (rule.form.true_online and rule.form.has_dual):
+                raise RuleMismatch(f"{rule} needs a second trace, and this stream has one only.")
             if rule.form.coefficients.correction and not self.corrected:
                 raise RuleMismatch(
                     f"{rule} needs the correction x of each step, and this stream has none: "

@@ -14,6 +14,7 @@ import numpy as np
 from saddleback._registry import check_name
 from saddleback.engine import CHUNK, Learners, Workers
 from saddleback.errors import InvalidParameter
+from saddleback.rules import Rule
 
 logger = logging.getLogger(__name__)
 
@@ -96,13 +97,25 @@ def engine_on(device: str) -> Engine:
     return Engine(gpu.name, cuda.LearnerTiles, workers, needs, gpu.memory, chunk, True)
 
 
-def choose_device(device: str, work: Sequence[tuple[int, float]], threads: int) -> str:
+def choose_device(
+    device: str, work: Sequence[tuple[int, float]], threads: int, rules: Sequence[Rule] = ()
+) -> str:
     """Return "cpu" or "cuda"; for "auto" the one that is expected to be faster, and log why.
 
-    ``work`` are numbers of learners that advance side by side on a GPU, each with their steps.
+    ``work`` are numbers of learners that advance side by side on a GPU, each with their steps. A
+    GPU does not support rules with further traces.
     """
-    if check_name("device", device, DEVICES) != "auto":
+    unsupported = [str(rule) for rule in rules if rule.form.has_further_traces]
+    if check_name("device", device, DEVICES) == "cuda" and unsupported:
+        raise InvalidParameter(
+            f"{unsupported[0]} has further traces, which a GPU does not support: use the device "
+            '"cpu".'
+        )
+    if device != "auto":
         return device
+    if unsupported:
+        logger.info("device: cpu (a GPU does not support %s)", unsupported[0])
+        return "cpu"
     on_cpu = sum(learners * steps for learners, steps in work) / (threads * THREAD_RATE)
     on_gpu = START + sum(steps * max(STEP, learners / GPU_RATE) for learners, steps in work)
     times = f"about {on_cpu:.2g} s on {threads} threads of the CPU, {on_gpu:.2g} s on a GPU"

@@ -27,11 +27,11 @@ def iterate(
 ) -> Run:
     """Iterate the expected update of the system's rule.
 
-        θ ← θ + α (td·(Aθ+b) − saddle·Aᵀω − correction·Cω)
-        ω ← ω + β (dual·(Aθ+b) − gram·Mω − shrink·ω)
+        θ ← θ + α (td·(Aθ+b) − Tω)
+        ω ← ω + β (dual·(Aθ+b) − Wω)
 
-    with the coefficients of the rule's form, C = E[γ'x eᵀ] (= Aᵀ + M without emphasis), and both
-    lines using the old θ and ω. For `ExpectedSarsa` this is the expected off-line update of the
+    with the coefficients of the rule's form, T and W of `System.coupling`, and both lines using the
+    old θ and ω. For `ExpectedSarsa` this is the expected off-line update of the
     paper, for `GES` its primal-dual iteration.
 
     Parameters
@@ -66,7 +66,7 @@ def iterate(
         alpha, beta = advice.alpha, advice.beta
     batch = Batch(system.rule, system.p, alpha, beta, theta0, omega0, bound, system.fixed_point)
     learners = ExpectedLearners(
-        (system.A, system.b, system.M, system.C), system.rule.form, batch.alpha, batch.beta,
+        (system.A, system.b, *system.coupling()), system.rule.form, batch.alpha, batch.beta,
         batch.theta, batch.omega, batch.bound,
     )  # fmt: skip
     batch.attach(learners, system.objectives if metrics is None else metrics)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
@@ -189,7 +190,7 @@ def learn(
     if device != "cpu":
         settings = [len(batch.theta) for batch in new_batches()] * at_once
         length = total * mean_length(source) if in_episodes else float(total)
-        engine = engine_on(choose_device(device, [(sum(settings), length)], threads))
+        engine = engine_on(choose_device(device, [(sum(settings), length)], threads, rules))
         engine.check(settings, source.p, np.dtype(dtype))
 
     def together(
@@ -212,15 +213,31 @@ def learn(
             batch.attach(learners, objectives if chosen is None else chosen)
             groups.append(learners)
         workers, size = engine.workers(groups, threads), engine.chunk(len(groups))
-        chunkers = [Chunker(source.sampler(g), size) for g in generators]
+        measured = in_episodes or progress is not None or any(b.has_metrics for b in batches)
+        stops = points if measured else points[-1:]
 
-        def advance(count: int) -> None:
-            chunks = [c.episodes(count) if in_episodes else c.steps(count) for c in chunkers]
-            streams = [map(s, of_run) for s, of_run in zip(streamers, chunks, strict=True)]
-            workers.advance(*streams)
+        def chunks(
+            streamer: Callable[[Any], list[Columns]], chunker: Chunker
+        ) -> Iterator[list[Columns] | None]:
+            """Yield the streams of a run, with a None at each stop."""
+            for count in np.diff(stops, prepend=0).tolist():
+                if count:
+                    yield from map(
+                        streamer, chunker.episodes(count) if in_episodes else chunker.steps(count)
+                    )
+                    yield None
 
-        results = iter(run_batches(batches, points, advance, seed, progress))
-        return [[next(results) for _ in rules] for _ in streamers]
+        streams = [
+            chunks(streamer, Chunker(source.sampler(g), size))
+            for streamer, g in zip(streamers, generators, strict=True)
+        ]
+        results = run_batches(
+            batches, stops, lambda count: workers.advance(*streams), seed, progress
+        )
+        if not measured:  # nothing stops the threads, and updates are counted in steps
+            results = [replace(run, recorded=points, updates=points) for run in results]
+        by_rule = iter(results)
+        return [[next(by_rule) for _ in rules] for _ in streamers]
 
     generator, seed = _validate.generator(rng)
     if runs is None:

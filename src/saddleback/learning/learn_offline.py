@@ -72,7 +72,8 @@ def learn_offline(
     """
     rule = as_rule(rule)
     t = terms(rule, problem)
-    if rule.form.coefficients != SemiGradient().coefficients or rule.emphasis is not None:
+    plain = rule.form.coefficients == SemiGradient().coefficients and not rule.form.true_online
+    if not plain or rule.emphasis is not None:
         raise RuleMismatch(
             f"learn_offline: {rule} is not a plain semi-gradient rule; the off-line update exists "
             "for ExpectedSarsa, Sarsa and TD, and any trace with SemiGradient()."

@@ -348,6 +348,11 @@ class Batch:
         self._curves: dict[str, list[ArrayLike]] = {name: [] for name in metrics}
         self._updates: list[int] = []
 
+    @property
+    def has_metrics(self) -> bool:
+        """Whether there are metrics to record."""
+        return bool(self._metrics)
+
     def record(self) -> None:
         """Add a point to every curve."""
         self._updates.append(self._learners.done)

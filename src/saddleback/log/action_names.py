@@ -75,11 +75,17 @@ def logged_actions(log: Log) -> tuple[str, ...]:
     if n_actions > MAX_ACTIONS:
         message = (
             f"column {name!r} contains {n_actions - 1:,}: integer actions must be 0 … K−1, "
-            f"with K at most {MAX_ACTIONS:,}. Renumber them without gaps, or convert "
-            "them to text."
+            f"with K at most {MAX_ACTIONS:,}, unless they are listed."
         )
-        raise LogError(Finding("E145", message))
+        names = listed([str(value) for value in sorted(values)])
+        fix = Fix("Correct it, convert the column to text, or list the actions", "actions", names)
+        raise LogError(Finding("E145", message, fix))
     return tuple(map(str, range(n_actions)))
+
+
+def listed(names: Sequence[str]) -> list[str]:
+    """Return names for a message, at most twelve."""
+    return [*names[:12], *["…"] * (len(names) > 12)]
 
 
 def check_list_of_names(parameter: str, names: Sequence[str] | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType
@@ -125,6 +126,7 @@ class Decoder:
         categories: Categories = MappingProxyType({}),
     ) -> None:
         self._roles, self._actions, self._n_actions = roles, actions, n_actions
+        self._numbers_are_names = action_numbers(actions or ()) is not None
         self._tables = [name for name in tables if name in roles.tables]
         self._categories = categories
         self._row, self._last_id, self._length = 0, None, 0
@@ -227,18 +229,34 @@ class Decoder:
     def _action_indices(self, column: Any, invalid: dict[str, Any]) -> IntArray:
         """Return the index of each action, −1 if it is unknown; note the first unknown one."""
         column = decode_dictionary(column)
-        if not is_text(column.type):
+        if not is_text(column.type) and not self._numbers_are_names:
             values = as_floats(column)
             legal = (values >= 0) & (values < self._n_actions)
             indices = np.where(legal, values, -1).astype(np.int64)
         else:
             names = pa.array(self._actions or [], type=pa.large_string())
-            matches = pc.index_in(column, value_set=names, skip_nulls=True).fill_null(-1)
+            texts = column.cast(pa.large_string())
+            matches = pc.index_in(texts, value_set=names, skip_nulls=True).fill_null(-1)
             indices = np.asarray(matches.to_numpy(zero_copy_only=False), dtype=np.int64)
         unknown = np.flatnonzero(indices < 0)
         if len(unknown):
             invalid["action"] = [column[int(i)].as_py() for i in unknown[:1]]
         return indices
+
+
+def action_numbers(names: Sequence[str]) -> list[int] | None:
+    """Return the numbers of actions whose names are integers, but not 0 … K−1; else None.
+
+    Examples
+    --------
+    >>> action_numbers(["0", "1", "10"]), action_numbers(["0", "1"]), action_numbers(["low"])
+    ([0, 1, 10], None, None)
+    """
+    if list(names) == list(map(str, range(len(names)))):
+        return None
+    if not all(re.fullmatch(r"0|-?[1-9][0-9]{0,17}", name) for name in names):
+        return None
+    return [int(name) for name in names]
 
 
 def as_floats(column: Any) -> FloatArray:

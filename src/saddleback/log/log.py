@@ -64,7 +64,8 @@ class Log:
     columns
         Names in the log of standard columns: ``{"reward": "cost"}``.
     actions
-        Names of the actions 0, 1, …; sets their order if the log has them as text.
+        Names of the actions 0, 1, …; sets their order if the log has them as text. Integers, such
+        as 3, 17, 42, are the numbers that the log has.
     behaviour
         μ as a function from observations [n, d] to probabilities [n, K], if the log does not
         contain it, or to check the logged propensities against.

@@ -29,15 +29,16 @@ def from_minari(
     prob_align: Align = "auto",
     behaviour: Policy | None = None,
 ) -> Log:
-    """Return a Minari dataset as a log, which reads it in batches.
+    """Return a Minari dataset of discrete or continuous actions as a log that reads it in batches.
 
     Parameters
     ----------
     dataset
         A ``MinariDataset``, or the id of a local one.
     prob_key
-        Key of the infos with the probabilities, either of the logged action or of all actions. By
-        default ``"behavior_prob"`` and ``"behavior_probs"``.
+        Key of the infos with the probabilities, either of the logged action or of all actions, or
+        with the density of a continuous action. By default ``"behavior_prob"`` and
+        ``"behavior_probs"``.
     prob_align
         Row of the infos that belongs to action t: ``"t"`` or ``"t+1"``; ``"auto"`` determines it,
         or raises an error if it cannot.
@@ -76,12 +77,17 @@ def from_minari(
             f"from_minari: expected a MinariDataset or the id of one, got {type(dataset).__name__}."
         )
     space = loaded.action_space
-    if not (hasattr(space, "n") and hasattr(space, "start")):
+    continuous = hasattr(space, "low") and np.issubdtype(space.dtype, np.floating)
+    if not (continuous or (hasattr(space, "n") and hasattr(space, "start"))):
         raise InvalidParameter(
-            f"from_minari: actions must be Discrete, got {space!r}; continuous actions are not "
-            "supported."
+            f"from_minari: actions must be Discrete, or a Box of floats, got {space!r}."
         )
-    n_actions, first = int(space.n), int(space.start)
+    if continuous and behaviour is not None:
+        raise InvalidParameter(
+            "from_minari: behaviour gives probabilities, but the dataset has continuous actions. "
+            'Set prob_align="t" or "t+1" instead.'
+        )
+    n_actions, first = (0, 0) if continuous else (int(space.n), int(space.start))
     source = MinariSource(f"dataset {loaded.id}", 0, None, (), loaded, n_actions, first, prob_key)
     alignment = Alignment(behaviour, n_actions)
     rows = 0
@@ -97,7 +103,7 @@ def from_minari(
     estimated = loaded.storage.metadata.get(ESTIMATED_KEY)
     return Log(
         source,
-        actions=[str(a) for a in range(n_actions)],
+        actions=None if continuous else [str(a) for a in range(n_actions)],
         behaviour=behaviour,
         estimated=None if estimated is None else str(estimated),
     )
@@ -141,6 +147,9 @@ def to_minari(log: Log, dataset_id: str, *, data_format: str | None = None, **me
     import gymnasium
 
     box = gymnasium.spaces.Box(-np.inf, np.inf, (log.dimensions,), np.float64)
+    actions: Any = gymnasium.spaces.Discrete(max(1, log.n_actions))
+    if log.has_continuous_actions:
+        actions = gymnasium.spaces.Box(-np.inf, np.inf, (len(log.roles.actions),), np.float64)
     # Minari 0.5 cannot read one-dimensional infos from these formats.
     needs_matrix = data_format in ("arrow", "parquet")
     buffers = []
@@ -154,8 +163,8 @@ def to_minari(log: Log, dataset_id: str, *, data_format: str | None = None, **me
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # about missing optional metadata
             dataset = minari.create_dataset_from_buffers(
-                dataset_id, buffers, action_space=gymnasium.spaces.Discrete(log.n_actions),
-                observation_space=box, data_format=data_format, **metadata,
+                dataset_id, buffers, action_space=actions, observation_space=box,
+                data_format=data_format, **metadata,
             )  # fmt: skip
     except ImportError as error:
         raise InvalidParameter(f"to_minari: {error} {INSTALL_HINT}") from None
@@ -186,7 +195,8 @@ def _episodes(log: Log) -> Iterator[dict[str, Any]]:
             final = int(next_states[last]) if used[last] else last
             parts.append(
                 (
-                    rows.observations[at][used[at]], rows.actions[at][used[at]],
+                    rows.observations[at][used[at]],
+                    rows.tables.get("action", rows.actions)[at][used[at]],
                     rows.rewards[at][used[at]], terminated[at][used[at]],
                     None if segment.propensity is None or rows.propensity is None
                     else rows.propensity[at][used[at]],

@@ -43,7 +43,11 @@ class Episode:
         self.rewards = np.asarray(episode.rewards, dtype=np.float64)
         steps = len(self.rewards)
         self.observations = _flatten(episode.observations)
-        self.actions = np.asarray(episode.actions, dtype=np.int64).reshape(steps) - first
+        self.actions = (
+            np.asarray(episode.actions, dtype=np.int64).reshape(steps) - first
+            if n_actions
+            else np.asarray(episode.actions, dtype=np.float64).reshape(steps, -1)
+        )
         self.terminated = np.asarray(episode.terminations, dtype=np.bool_)
         self.truncated = np.asarray(episode.truncations, dtype=np.bool_)
         if len(self.observations) != steps + 1:
@@ -66,12 +70,12 @@ class Episode:
         values = np.asarray(info, dtype=np.float64)
         if values.ndim == 2 and values.shape[1] == 1:
             values = values[:, 0]
-        fits = values.ndim == 1 or (values.ndim == 2 and values.shape[1] == n_actions)
-        if not fits or len(values) != len(self.observations):
+        tables = n_actions and values.ndim == 2 and values.shape[1] == n_actions
+        if not (values.ndim == 1 or tables) or len(values) != len(self.observations):
+            both = f", or [{len(self.observations)}, {n_actions}] for all actions" * bool(n_actions)
             raise InvalidParameter(
                 f"from_minari: infos {name!r} of episode {self.id} has shape {list(values.shape)}; "
-                f"expected [{len(self.observations)}] for the logged action, or "
-                f"[{len(self.observations)}, {n_actions}] for all actions."
+                f"expected [{len(self.observations)}] for the logged action{both}."
             )
         return values
 
@@ -107,7 +111,7 @@ class MinariSource(RowSource):
     dataset
         The dataset.
     n_actions, first_action
-        Its actions, first_action, first_action + 1, …
+        Its actions, first_action, first_action + 1, …; 0 actions if they are continuous.
     prob_key
         Key of the infos with the probabilities, or None for the usual ones.
     shift
@@ -175,9 +179,15 @@ def _columns(episode: Episode) -> dict[str, Any]:
         "episode_id": np.full(steps, episode.id), "step": np.arange(steps),
     }  # fmt: skip
     columns |= {f"obs_{j}": x for j, x in enumerate(episode.observations[:-1].T)}
+    actions = episode.actions.reshape(steps, -1)
+    columns |= (
+        {"action": episode.actions}
+        if episode.actions.ndim == 1
+        else {f"action_{j}": x for j, x in enumerate(actions.T)}
+    )
     columns |= {
-        "action": episode.actions, "reward": episode.rewards,
-        "terminated": episode.terminated, "truncated": episode.truncated,
+        "reward": episode.rewards, "terminated": episode.terminated,
+        "truncated": episode.truncated,
     }  # fmt: skip
     for j, x in enumerate(episode.observations[1:].T):
         columns[f"next_obs_{j}"] = np.where(truncated, x, np.nan)
@@ -201,7 +211,8 @@ class Alignment:
             return
         taken = [episode.taken(shift) for shift in (0, 1)]
         for shift, p in enumerate(taken):
-            self._legal[shift] &= bool(np.all((p > 0) & (p <= 1 + AGREE)))
+            largest = 1 + AGREE if self._n_actions else np.inf  # of a density
+            self._legal[shift] &= bool(np.all((p > 0) & (p <= largest)))
         if self._behaviour is not None:
             states, n = episode.observations[:-1], len(episode.rewards)
             mu = query_policy("behaviour", self._behaviour, states, self._n_actions)

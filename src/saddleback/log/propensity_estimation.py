@@ -7,22 +7,42 @@ rows in which μ̂ gives an action probability q, the action should be taken in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from saddleback import _registry, _validate
-from saddleback._typing import FloatArray
+from saddleback._typing import FloatArray, IntArray, OffsetArray
 from saddleback.errors import InvalidParameter
 from saddleback.log.arrow_decode import as_floats
+from saddleback.log.cross_fitting import FOLDS, CrossFitted
+from saddleback.log.episode_blocks import BlockNumbers
 from saddleback.log.log import Log
+from saddleback.log.propensity_models import (
+    MAX_CELLS,
+    cells_of,
+    fit_boosting,
+    fit_counts,
+    fit_logistic,
+    grid_edges,
+)
 from saddleback.policies import Policy
 
 BINS = 10
 """Number of rows of the calibration table."""
+
+BIN_CHOICES = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20)
+"""Numbers of cells along each entry to choose from."""
+
+CLASSIFIERS = {
+    "logistic": (fit_logistic, "multinomial logistic regression"),
+    "boosting": (fit_boosting, "gradient-boosted trees"),
+}
+METHODS = ("counts", *CLASSIFIERS)
 
 MAX_ROWS = 2_000_000
 """Largest number of rows to fit to; a longer log contributes only every n-th row."""
@@ -35,13 +55,13 @@ class Behaviour:
     Attributes
     ----------
     policy
-        μ̂ as a function from observations [n, d] to probabilities [n, K].
+        μ̂ fitted to all rows, as a function from observations [n, d] to probabilities [n, K].
     log
-        The log with these propensities, recorded as estimated.
+        The log with estimated propensities, each from a fit to other episodes.
     calibration
         Arrow table: for each range of μ̂, the number of (row, action) pairs in it, their mean μ̂, and
-        the share in which the action was taken. μ̂ is cross-fitted: each half of the episodes is
-        compared with a fit to the other half.
+        the share in which the action was taken. Each fifth of the episodes is compared with a fit
+        to the others.
     description
         How μ was estimated; recorded as ``Log.estimated``.
 
@@ -62,9 +82,9 @@ class Behaviour:
 
 def estimate_behaviour(
     log: Log,
-    method: Literal["counts", "logistic"] = "counts",
+    method: Literal["counts", "logistic", "boosting"] = "counts",
     *,
-    bins: int = 10,
+    bins: int | None = None,
     prior: float = 1.0,
 ) -> Behaviour:
     """Estimate μ from the logged actions, for logs without propensities.
@@ -73,6 +93,9 @@ def estimate_behaviour(
 
         μ̂(a|s) = (n(s, a) + prior·q(a)) / (n(s) + prior)
 
+    μ̂ is cross-fitted: the rows of each fifth of the episodes get the fit to the others. Folds
+    depend on what episodes contain, not on their ids.
+
     Parameters
     ----------
     log
@@ -80,13 +103,15 @@ def estimate_behaviour(
         estimated; if all have one, all are replaced.
     method
         "counts": shares of actions within cells of the observation, a grid of ``bins`` along each
-        entry with more distinct values than that. "logistic": multinomial logistic regression, from
-        scikit-learn (``pip install 'saddleback[sklearn]'``).
+        entry with more distinct values than that. "logistic": multinomial logistic regression,
+        "boosting": gradient-boosted trees on histograms; both from scikit-learn
+        (``pip install 'saddleback[sklearn]'``).
     bins
-        Number of cells along each entry.
+        Number of cells along each entry. By default it is chosen by the likelihood of held-out
+        episodes, where a finer grid must be better by two standard errors.
     prior
-        Pseudo-counts added to every cell, distributed over the actions in proportion to their share
-        in the log, so that no logged action has probability 0.
+        Pseudo-counts added to every cell, or to the rows of another model, distributed over the
+        actions in proportion to their share in the log, so that no logged action has probability 0.
 
     Examples
     --------
@@ -99,51 +124,141 @@ def estimate_behaviour(
     >>> behaviour.log
     Log(rows=6,142, observation=2, actions=3, propensities estimated)
     """
-    _registry.check_name("method", method, ("counts", "logistic"))
+    _registry.check_name("method", method, METHODS)
     _validate.instance("estimate_behaviour", "log", log, Log)
     if log.has_continuous_actions:
         raise InvalidParameter(
             "estimate_behaviour: the log has continuous actions, whose densities are not "
             "estimated. The marginal estimates of evaluate need none."
         )
-    bare = log.with_options(
-        behaviour=None, estimated=None, ignore_propensities=True, actions=log.action_names
-    )
-    stride = max(1, -(-log.rows // MAX_ROWS))
-    all_observations, all_actions, all_episodes, skip, n_episodes = [], [], [], 0, 0
-    for segment in bare.segments():
-        rows = segment.rows
-        all_observations.append(rows.observations[skip::stride].copy())
-        all_actions.append(rows.actions[skip::stride].copy())
-        all_episodes.append((n_episodes + np.cumsum(rows.starts))[skip::stride])
-        n_episodes += len(segment.first_states)
-        skip = (skip - len(rows)) % stride
-    if not all_observations:
-        raise InvalidParameter("estimate_behaviour: the log has no usable rows.")
-    observations, actions = np.concatenate(all_observations), np.concatenate(all_actions)
-    episode = np.concatenate(all_episodes)
-    n_bins = _validate.count("estimate_behaviour", "bins", bins)
     pseudo_count = _validate.non_negative("estimate_behaviour", "prior", prior)
-
-    def fit(rows: Any) -> tuple[Policy, str]:
-        data = observations[rows], actions[rows]
-        if method == "counts":
-            return _fit_counts(*data, log.n_actions, n_bins, pseudo_count)
-        return _fit_logistic(*data, log.n_actions)
-
-    policy, description = fit(slice(None))
-    folds = [fit(episode % 2 != k)[0] if (episode % 2 != k).any() else policy for k in (0, 1)]
+    if bins is not None:
+        bins = _validate.count("estimate_behaviour", "bins", bins)
+    named = {"actions": log.action_names} if "mu" in log.roles.tables else {}
+    bare = log.with_options(behaviour=None, estimated=None, ignore_propensities=True, **named)
+    stride = max(1, -(-log.rows // MAX_ROWS))
+    decisions = _read_decisions(bare, stride)
+    policy, description = _cross_fit(decisions, method, bins, log.n_actions, pseudo_count)
     if stride > 1:
         description += f", from one row in {stride}"
-    calibration = _calibration(folds, observations, actions, episode)
+    calibration = _calibration(
+        policy.of_episodes(decisions.observations, decisions.ids[decisions.episode]),
+        decisions.actions,
+    )
     filled = tuple(row for row in calibration.to_pylist() if row["pairs"])
     base = bare
     if _some_missing(log):
         base, description = log, f"{description}, where none was logged"
     estimated = base.with_options(
-        behaviour=policy, estimated=description, calibration=filled, actions=log.action_names
+        behaviour=policy, estimated=description, calibration=filled, **named
     )
     return Behaviour(policy, estimated, calibration, description)
+
+
+class _Decisions(NamedTuple):
+    """Rows to fit to; their episodes, and the hash of the id and the fold of every episode."""
+
+    observations: FloatArray
+    actions: IntArray
+    episode: IntArray
+    ids: OffsetArray
+    fold: IntArray
+
+    @property
+    def row_fold(self) -> IntArray:
+        """Fold of each row."""
+        return self.fold[self.episode]
+
+
+def _read_decisions(log: Log, stride: int) -> _Decisions:
+    """Read every ``stride``-th row of a log."""
+    observations, actions, episodes, ids, numbers = [], [], [], [], []
+    blocks, skip, n_episodes = BlockNumbers(mergeable=False), 0, 0
+    for segment in log.segments():
+        rows = segment.rows
+        observations.append(rows.observations[skip::stride].copy())
+        actions.append(rows.actions[skip::stride].copy())
+        episodes.append((n_episodes - 1 + np.cumsum(rows.starts))[skip::stride])
+        ids.append(segment.ids)
+        numbers.append(blocks.of(segment.contents))
+        n_episodes += len(segment.first_states)
+        skip = (skip - len(rows)) % stride
+    if not observations:
+        raise InvalidParameter("estimate_behaviour: the log has no usable rows.")
+    fold = (np.concatenate(numbers) % np.uint64(FOLDS)).astype(np.int64)
+    return _Decisions(
+        np.concatenate(observations), np.concatenate(actions), np.concatenate(episodes),
+        np.concatenate(ids), fold,
+    )  # fmt: skip
+
+
+def _cross_fit(
+    data: _Decisions, method: str, bins: int | None, n_actions: int, prior: float
+) -> tuple[CrossFitted, str]:
+    """Fit a model to all rows, and to those outside each fold; return them and a description."""
+    shares = np.bincount(data.actions, minlength=n_actions) / len(data.actions)
+    if method != "counts" and (shares > 0).sum() < 2:
+        raise InvalidParameter(
+            "estimate_behaviour: every row has the same action; there is nothing to estimate."
+        )
+    if method == "counts":
+        edges, bins = _choose_grid(data, bins, shares, prior)
+        fit = partial(fit_counts, shares=shares, prior=prior, edges=edges)
+        d = data.observations.shape[1]
+        description = (
+            f"counts in a grid of {bins} cells along each of {d} {'entry' if d == 1 else 'entries'}"
+        )
+    else:
+        model, description = CLASSIFIERS[method]
+        fit = partial(model, shares=shares, prior=prior)
+    policy = fit(data.observations, data.actions)
+    others = _fit_others(data, fit, policy)
+    used = np.unique(data.episode)  # others were not seen, so that the fit to all rows will do
+    order = np.argsort(data.ids[used], kind="stable")
+    return CrossFitted(policy, others, data.ids[used][order], data.fold[used][order]), description
+
+
+def _fit_others(
+    data: _Decisions, fit: Callable[..., Policy], otherwise: Policy
+) -> tuple[Policy, ...]:
+    """Return a fit to the rows outside each fold; ``otherwise`` where there are none."""
+    policies = []
+    for k in range(FOLDS):
+        rows = data.row_fold != k
+        some = rows.any() and not rows.all()
+        policies.append(fit(data.observations[rows], data.actions[rows]) if some else otherwise)
+    return tuple(policies)
+
+
+def _choose_grid(
+    data: _Decisions, bins: int | None, shares: FloatArray, prior: float
+) -> tuple[list[FloatArray], int]:
+    """Return the grid with the given number of bins, or with the largest held-out likelihood."""
+    if bins is not None:
+        edges = grid_edges(data.observations, bins)
+        if cells_of(edges) > MAX_CELLS:
+            raise InvalidParameter(
+                f"estimate_behaviour: a grid over {len(edges)} entries has too many cells; use "
+                'fewer bins, or method="logistic" or "boosting".'
+            )
+        return edges, bins
+    best: FloatArray | None = None
+    chosen: tuple[list[FloatArray], int] = ([], 1)
+    for candidate in BIN_CHOICES:
+        edges = grid_edges(data.observations, candidate)
+        if cells_of(edges) > MAX_CELLS or cells_of(edges) == cells_of(chosen[0]) > 1:
+            continue
+        fit = partial(fit_counts, shares=shares, prior=max(prior, 1e-3), edges=edges)
+        likelihood = np.empty(len(data.actions))
+        for k, policy in enumerate(_fit_others(data, fit, fit(data.observations, data.actions))):
+            rows = np.flatnonzero(data.row_fold == k)
+            if len(rows):
+                mu = np.asarray(policy(data.observations[rows]))
+                likelihood[rows] = np.log(mu[np.arange(len(rows)), data.actions[rows]])
+        gain = likelihood if best is None else likelihood - best
+        if best is None or gain.sum() > 2.0 * np.sqrt((gain**2).sum()):
+            best, chosen = likelihood, (edges, candidate)
+    return chosen
 
 
 def _some_missing(log: Log) -> bool:
@@ -158,77 +273,9 @@ def _some_missing(log: Log) -> bool:
     return 0 < missing < log.rows
 
 
-def _fit_counts(
-    observations: FloatArray, actions: Any, n_actions: int, bins: int, prior: float
-) -> tuple[Policy, str]:
-    edges = []
-    for column in observations.T:
-        values = np.unique(column)
-        if len(values) > bins:
-            values = np.quantile(column, np.linspace(0, 1, bins + 1)[1:-1])
-            edges.append(np.unique(values))
-        else:
-            edges.append((values[1:] + values[:-1]) / 2)
-    sizes = [len(edge) + 1 for edge in edges]
-    if np.prod([float(s) for s in sizes]) > 2**62:
-        raise InvalidParameter(
-            f"estimate_behaviour: a grid over {len(sizes)} entries has too many cells; use fewer "
-            'bins, or method="logistic".'
-        )
-
-    def cell(states: FloatArray) -> Any:
-        bins = [np.searchsorted(e, c, side="right") for e, c in zip(edges, states.T, strict=True)]
-        return np.ravel_multi_index(bins, sizes)
-
-    overall = np.bincount(actions, minlength=n_actions) / len(actions)
-    cells, row = np.unique(cell(observations), return_inverse=True)
-    table = np.zeros((len(cells) + 1, n_actions))
-    np.add.at(table, (row, actions), 1.0)
-    table += max(prior, 1e-300) * overall
-    table /= table.sum(axis=1, keepdims=True)
-
-    def policy(states: FloatArray) -> FloatArray:
-        index = cell(np.asarray(states, dtype=np.float64))
-        row = np.minimum(np.searchsorted(cells, index), len(cells) - 1)
-        return table[np.where(cells[row] == index, row, len(cells))]
-
-    plural = "entry" if len(sizes) == 1 else "entries"
-    return policy, f"counts in a grid of {bins} cells along each of {len(sizes)} {plural}"
-
-
-def _fit_logistic(observations: FloatArray, actions: Any, n_actions: int) -> tuple[Policy, str]:
-    try:
-        from sklearn.linear_model import LogisticRegression
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import StandardScaler
-    except ImportError:
-        raise InvalidParameter(
-            "estimate_behaviour: method='logistic' needs scikit-learn: "
-            "pip install 'saddleback[sklearn]'."
-        ) from None
-    if len(np.unique(actions)) < 2:
-        raise InvalidParameter(
-            "estimate_behaviour: every row has the same action; there is nothing to estimate."
-        )
-    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-    model.fit(observations, actions)
-
-    def policy(states: FloatArray) -> FloatArray:
-        probabilities = np.zeros((len(states), n_actions))
-        probabilities[:, model.classes_] = model.predict_proba(states)
-        return probabilities
-
-    return policy, "multinomial logistic regression"
-
-
-def _calibration(
-    folds: Sequence[Policy], observations: FloatArray, actions: Any, episode: Any
-) -> Any:
-    """Compare probabilities with frequencies in bins of equal width, on held-out episodes."""
-    halves = [(policy, np.flatnonzero(episode % 2 == k)) for k, policy in enumerate(folds)]
-    halves = [(policy, rows) for policy, rows in halves if len(rows)]
-    predicted = np.concatenate([np.asarray(policy(observations[rows])) for policy, rows in halves])
-    taken = np.eye(predicted.shape[1])[np.concatenate([actions[rows] for _, rows in halves])]
+def _calibration(predicted: FloatArray, actions: IntArray) -> Any:
+    """Compare probabilities [n, K] with frequencies in bins of equal width."""
+    taken = np.eye(predicted.shape[1])[actions]
     bin_index = np.minimum((predicted * BINS).astype(np.int64), BINS - 1).ravel()
     count = np.bincount(bin_index, minlength=BINS)
     divisor = np.maximum(count, 1)

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from saddleback._progress import Progress
-from saddleback._typing import FloatArray
+from saddleback._typing import FloatArray, IntArray
 from saddleback.errors import ESTIMATE_PROPENSITIES, Fix
+from saddleback.log.action_names import listed
 from saddleback.log.altered_rows import AlteredRows
 from saddleback.log.arrow_decode import DecodedRows
 from saddleback.log.categories import are_numbers
+from saddleback.log.cross_fitting import CrossFitted, row_ids
 from saddleback.log.diagnostics import Finding
 from saddleback.log.named_columns import with_columns
 from saddleback.log.policy_query import check_policy_rows, query_policy
@@ -125,9 +127,7 @@ class LogReader:
             self._filled += int(missing.sum())
             rows = replace(rows, rewards=np.where(missing, self._log.fill_reward, rows.rewards))
         if self._log.behaviour is not None:
-            rows = self._add_behaviour(
-                rows, with_columns(self._log.behaviour, self._log.observation_names)
-            )
+            rows = self._add_behaviour(rows, self._log.behaviour)
             if self._log.estimated is not None and rows.propensity is not None:
                 rows = self._estimate_missing(rows, rows.propensity)
         mu = rows.tables.get("mu")
@@ -154,22 +154,29 @@ class LogReader:
         """Query μ in every state, and in those that truncated rows led to."""
         tables, n_actions = dict(rows.tables), self._log.n_actions
         finite = np.flatnonzero(np.isfinite(rows.observations).all(axis=1))
-        if not self.checks.n_rows:
-            check_policy_rows("behaviour", policy, rows.observations[finite], n_actions)
-        if len(finite) == len(rows):
-            mu = query_policy("behaviour", policy, rows.observations, n_actions)
-        else:  # other rows are an error, or dropped
-            mu = np.full((len(rows), n_actions), 1.0 / n_actions)
-            if len(finite):
-                mu[finite] = query_policy("behaviour", policy, rows.observations[finite], n_actions)
-        tables["mu"] = mu
+        if isinstance(policy, CrossFitted):
+            ids, estimate = row_ids(rows.ids, rows.starts), policy.of_episodes
+
+            def query(states: FloatArray, which: IntArray) -> FloatArray:
+                return estimate(states[which], ids[which])
+        else:
+            policy = with_columns(policy, self._log.observation_names)
+            if not self.checks.n_rows:
+                check_policy_rows("behaviour", policy, rows.observations[finite], n_actions)
+
+            def query(states: FloatArray, which: IntArray) -> FloatArray:
+                states = states if len(which) == len(states) else states[which]
+                return query_policy("behaviour", policy, states, n_actions)
+
+        # Rows that are not finite are an error, or dropped.
+        tables["mu"] = np.full((len(rows), n_actions), 1.0 / n_actions)
+        if len(finite):
+            tables["mu"][finite] = query(rows.observations, finite)
         if rows.next_observations is not None:
             finite = np.flatnonzero(np.isfinite(rows.next_observations).all(axis=1))
-            tables["next_mu"] = np.full_like(mu, np.nan)
+            tables["next_mu"] = np.full_like(tables["mu"], np.nan)
             if len(finite):
-                tables["next_mu"][finite] = query_policy(
-                    "behaviour", policy, rows.next_observations[finite], n_actions
-                )
+                tables["next_mu"][finite] = query(rows.next_observations, finite)
         return replace(rows, tables=tables)
 
     def _estimate_missing(self, rows: DecodedRows, logged: FloatArray) -> DecodedRows:
@@ -273,23 +280,25 @@ class LogReader:
         findings = []
         if log.has_text_actions and list(names) != list(map(str, range(len(names)))):
             sorting = "numbers" if are_numbers(names) else "text"
-            listed = ", ".join(f"{k}={name!r}" for k, name in enumerate(names[:9]))
+            order = ", ".join(f"{k}={name!r}" for k, name in enumerate(names[:9]))
             findings.append(
                 Finding(
                     "W148",
-                    f"actions are sorted as {sorting}: {listed}{', …' * (len(names) > 9)}. "
+                    f"actions are sorted as {sorting}: {order}{', …' * (len(names) > 9)}. "
                     "Policies must return probabilities in this order.",
                     Fix("Choose another order", "actions", ["…"]),
                 )
             )
-        counts = zip(names, self.checks.action_counts, strict=True)
+        counts = list(zip(names, self.checks.action_counts, strict=True))
         never = [name for name, count in counts if not count]
-        if never and not log.has_full_behaviour:
+        if never and (log.estimated or not log.has_full_behaviour):
+            taken = [name for name, count in counts if count]
             findings.append(
                 Finding(
                     "W149",
-                    f"no row has action {', '.join(never[:5])} (actions are numbered from 0). If "
-                    "there is no such action, renumber them without gaps.",
+                    f"no row has action {', '.join(never[:5])}{', …' * (len(never) > 5)} (actions "
+                    "are numbered from 0).",
+                    Fix("If there are no others, list those there are", "actions", listed(taken)),
                 )
             )
         return findings

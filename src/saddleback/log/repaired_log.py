@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from saddleback._typing import FloatArray
+from saddleback.log.arrow_decode import action_numbers
 from saddleback.log.binary_files import new_parquet
 from saddleback.log.row_source import METADATA
 from saddleback.log.segmentation import Segment
@@ -48,9 +49,11 @@ def _table(log: Log, segment: Segment) -> Any:
     columns: dict[str, Any] = {"episode_id": rows.ids, "step": rows.position}
     columns |= _observations(log, log.roles.observations, rows.observations)
     if not log.has_continuous_actions:
-        columns["action"] = rows.actions
-    if log.has_text_actions:
-        columns["action"] = pa.array(log.action_names).take(pa.array(rows.actions))
+        numbers = action_numbers(log.action_names)
+        names = log.action_names if log.has_text_actions else numbers
+        columns["action"] = (
+            rows.actions if names is None else pa.array(names).take(pa.array(rows.actions))
+        )
     columns |= {
         "reward": rows.rewards, "terminated": rows.terminated, "truncated": rows.truncated,
     }  # fmt: skip

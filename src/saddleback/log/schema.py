@@ -116,7 +116,7 @@ def resolve(
     errors: list[Finding] = []
     actions = _continuous_actions(schema, columns, errors)
     optional = [*optional, "action"] if actions else optional
-    names = _standard_columns(available, columns, optional, errors)
+    names = _standard_columns(schema, columns, optional, errors)
     observed, next_columns, as_list, are_features = _observation_columns(
         available, observations, errors
     )
@@ -127,11 +127,7 @@ def resolve(
     _check_observation_types(
         schema, observed, next_columns, as_list, dimensions, categories, errors
     )
-    for role, fits in (
-        ("reward", _is_number), ("behavior_prob", _is_number), ("behavior_logp", _is_number),
-        ("step", pa.types.is_integer), ("terminated", _is_flag), ("truncated", _is_flag),
-        ("action", _is_action), ("episode_id", _is_id),
-    ):  # fmt: skip
+    for role, fits in FITS.items():
         if role in names and not fits(schema.field(names[role]).type):
             kind = schema.field(names[role]).type
             message = f"column {names[role]!r} contains {_content(kind)}; {EXPECTED[role]}."
@@ -198,12 +194,13 @@ def _categorical_columns(
 
 
 def _standard_columns(
-    available: list[str],
+    schema: Any,
     columns: Mapping[str, str],
     optional: Sequence[str],
     errors: list[Finding],
 ) -> dict[str, str]:
     """Return the name in the log of each standard column it has."""
+    available = list(schema.names)
     names = {role: columns.get(role, role) for role in (*REQUIRED, *OPTIONAL)}
     names = {role: name for role, name in names.items() if name in available}
     required = {*REQUIRED, *columns} - {*names} - ({*optional} - {*columns})
@@ -213,7 +210,10 @@ def _standard_columns(
     for role in missing:
         if role in unmapped:
             continue
-        unused = [name for name in available if name not in (role, *names.values())]
+        unused = [
+            name for name in available
+            if name not in (role, *names.values()) and FITS[role](schema.field(name).type)
+        ]  # fmt: skip
         close = difflib.get_close_matches(columns.get(role, role), unused, n=1, cutoff=0.75)
         content = f" ({HINTS[role]})" if role in HINTS else ""
         fix = Fix(f"Add it{content}, or map it", "columns", {role: next(iter(close), "…")})
@@ -434,3 +434,11 @@ def _content(kind: Any) -> str:
     if pa.types.is_null(kind):
         return "no values"
     return "text" if is_text(kind) else str(kind)
+
+
+FITS = {
+    "reward": _is_number, "behavior_prob": _is_number, "behavior_logp": _is_number,
+    "step": pa.types.is_integer, "terminated": _is_flag, "truncated": _is_flag,
+    "action": _is_action, "episode_id": _is_id,
+}  # fmt: skip
+"""Whether an Arrow type is one of a standard column."""

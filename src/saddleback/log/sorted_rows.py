@@ -7,6 +7,7 @@ memory. The files are removed with the log.
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 import weakref
@@ -211,9 +212,27 @@ class SortedSource(RowSource):
         return table.take(index).combine_chunks()
 
 
+TIMES = {
+    "time", "timestamp", "timestep", "charttime", "date", "day", "hour", "minute", "second", "step",
+    "t", "seq", "sequence",
+}  # fmt: skip
+"""Words in the names of columns of numbers that tell the time."""
+
+
 def order_column(schema: Any, step: str | None) -> str:
-    """Return the column that rows are probably to be ordered by: steps, or a timestamp."""
+    """Return the column that rows are probably to be ordered by: steps, or a time.
+
+    Examples
+    --------
+    >>> order_column(pa.schema([("age", pa.int64()), ("chart_time", pa.int64())]), None)
+    'chart_time'
+    """
     times = [column.name for column in schema if pa.types.is_temporal(column.type)]
+    times += [
+        column.name for column in schema
+        if TIMES & set(re.split(r"[^a-z]+", column.name.lower()))
+        and (pa.types.is_integer(column.type) or pa.types.is_floating(column.type))
+    ]  # fmt: skip
     return step or next(iter(times), "…")
 
 

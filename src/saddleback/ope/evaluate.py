@@ -272,16 +272,16 @@ def evaluate(
         with_opinion = bool(sampled) and not is_consensus
         reader = one_pass([first, sampler] if with_opinion else [first], progress=phases.sums)
         summary = reader.summary(gamma, first.mean_return)
-        if horizon is not None:  # known to the estimate, so the observation need not tell the time
-            kept = tuple(finding for finding in summary.findings if finding.code != "W154")
-            summary = replace(summary, findings=kept)
+        # With a horizon the observation need not tell the time.
+        not_needed = () if horizon is None else ("W154",)
+        kept = tuple(finding for finding in summary.findings if finding.code not in not_needed)
+        summary = replace(summary, findings=kept)
         raise_errors(summary.findings)
         first.check(reader, allow_uncovered)
         sums = Statistics(**first.totals())
         require_two_episodes(int(sums.episodes.sum()))
         blocks = Statistics(**first.of_active())
         blocks.__dict__["span"] = sums.span.of_active()
-        spectra = start_spectra(blocks, chosen, names, pool, ridge, draws, phases.resampling)
         closed, paths = closed_forms(sums, chosen, names, ridge, path, phases.solving)
         opinions: dict[str, SampleConsensus] = {}
         if with_opinion or episodes_sampled is not None:
@@ -290,6 +290,8 @@ def evaluate(
                 features=features if is_consensus and not automatic else None,
                 is_main=is_consensus, pool=pool, progress=phases.choosing,
             )  # fmt: skip
+        # Resamples come last in the pool: candidates would wait for all of them.
+        spectra = start_spectra(blocks, chosen, names, pool, ridge, draws, phases.resampling)
         # The second pass: what needs the solutions of the first.
         weights = [WeightReducer(log, policy, gamma) for policy in named] if plain else []
         if weighted:
@@ -349,8 +351,9 @@ def evaluate(
         ]
     steps = {weighting.target: weighting.ess_by_step for weighting in episodes}
     tails = {weighting.target: weight_tail(weighting.log_weights) for weighting in episodes}
+    warnings = [one for one in sums.warnings(chosen) if one.code not in not_needed]
     return Evaluation(
-        sums, chosen, tuple(estimates), paths, tuple(sums.warnings(chosen)), baseline,
+        sums, chosen, tuple(estimates), paths, tuple(warnings), baseline,
         tuple(diagnoses), steps, tails, lower_is_better, summary,
         distributions=return_distributions(episodes, lower_is_better),
     )  # fmt: skip

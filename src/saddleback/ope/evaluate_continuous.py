@@ -170,13 +170,13 @@ def evaluate_continuous(
         findings=findings,
     )  # fmt: skip
     with thread_pool(threads) as pool:
-        spectra = start_spectra(sums, RULE, names, pool, ridge, draws)
         closed, paths = closed_forms(sums, RULE, names, ridge, path, solving)
         paths = {name: {"ridge": values["ridge"]} for name, values in paths.items()}
         opinions = sample_consensus(
             part, named, gamma, horizon, is_main=is_main, pool=pool, progress=choosing,
             bases=partial(action_candidates, part, None if automatic else chosen, is_main),
         )  # fmt: skip
+        spectra = start_spectra(sums, RULE, names, pool, ridge, draws)
         weighted: dict[str, Weighted] = {}
         if selected and log.propensity:
             fits = {

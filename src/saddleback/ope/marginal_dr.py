@@ -19,6 +19,7 @@ correction is 0.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -95,8 +96,8 @@ class Rows:
         order = np.lexsort((sample.actions, fold))
         weights = gamma * sample.continues[:, None] * sample.next_pi[target]
         return cls(
-            order, sample.actions[order], sample.rewards[order], weights[order], fold[order],
-            sample.start_pi[target], sample.folds,
+            order, sample.actions[order], sample.rewards[order],
+            np.asfortranarray(weights[order]), fold[order], sample.start_pi[target], sample.folds,
         )  # fmt: skip
 
     @classmethod
@@ -122,7 +123,9 @@ def fit_basis(
     before, after, first = basis.evaluate()
     before, after = before[rows.order], after[rows.order]
     folds = [_FoldSums.of(k, before, after, first, rows) for k in range(FOLDS)]
-    total = [np.sum(parts, axis=0) for parts in zip(*(fold.sums for fold in folds), strict=True)]
+    total = [
+        functools.reduce(np.add, parts) for parts in zip(*(f.sums for f in folds), strict=True)
+    ]
     steps, penalties = horizon or 1, list(itertools.product(pooling, ridges))
     kind: Any = np.float64 if horizon is None else np.float32
     before, after = before.astype(kind, copy=False), after.astype(kind, copy=False)
@@ -130,16 +133,17 @@ def fit_basis(
     delta = np.full((len(penalties), len(before), steps), np.nan, kind)
     ratio = np.full_like(delta, np.nan)
     thetas = np.full((len(penalties), FOLDS, len(total[2])), np.nan)
-    solve = _solve_fixed_point if horizon is None else _solve_horizon
     for k, fold in enumerate(folds):
         M, C, b, x = (all_folds - own for all_folds, own in zip(total, fold.sums, strict=True))
+        system = _FixedPoint(M, C, b, x) if horizon is None else _Horizon(M, C, b, x, horizon)
         rewards = rows.rewards[fold.rows][:, None]
+        starts = fold.starts(first, rows.start_pi)
         for r, (pooled, ridge) in enumerate(penalties):
-            solution = solve(_penalised(M, ridge, pooled), C, b, x, steps)
+            solution = system.solve(ridge, pooled)
             if solution is None:
                 continue
             thetas[r, k] = solution[0][:, -1]
-            start[r, fold.episodes] = fold.starts(first, rows.start_pi) @ solution[0][:, -1]
+            start[r, fold.episodes] = starts @ solution[0][:, -1]
             with np.errstate(over="ignore", invalid="ignore"):  # those not finite are left out
                 theta, u = (np.asarray(part, kind) for part in solution)
                 q = fold.of_actions(before, theta)
@@ -152,55 +156,85 @@ def fit_basis(
     return Fits(penalties, start, delta[:, back], ratio[:, back], thetas)
 
 
-def _penalised(M: FloatArray, ridge: float, pooling: float) -> FloatArray:
-    """Return M_λ [p, p] from the blocks of M [K, m, m]; the first feature is constant.
+class _Penalised:
+    """M_λ − L for several penalties, from the blocks of M [K, m, m]; the first feature is constant.
 
     The penalty is λ times the mean square of a feature, on the mean of its weights over actions,
     and ``pooling`` times that on their differences from this mean. The mean weight of the constant
     is free, so that values are not drawn to 0.
     """
-    K, m = M.shape[:2]
-    scale = ridge * np.einsum("aii->i", M) / K
-    alike = scale * (np.arange(m) > 0)
-    penalised = np.zeros((K, m, K, m))
-    np.einsum("aiaj->aij", penalised)[:] = M
-    differing = np.eye(K) - 1.0 / K
-    np.einsum("aici->aci", penalised)[:] += pooling * differing[:, :, None] * scale + alike / K
-    jitter = JITTER * max(float(np.einsum("aii->", M)) / (K * m), 1e-300)
-    np.einsum("aiai->ai", penalised)[:] += jitter
-    return penalised.reshape(K * m, K * m)
+
+    def __init__(self, M: FloatArray, less: FloatArray | None = None) -> None:
+        self.K, self.m = M.shape[:2]
+        # In the order of LAPACK, so that it need not copy; penalties change only some entries.
+        blocks = np.zeros((self.K, self.m, self.K, self.m))
+        np.einsum("aiaj->aij", blocks)[:] = M
+        self._diagonals = np.einsum("aici->aci", blocks).copy()
+        matrix = blocks.reshape(self.K * self.m, -1)
+        self._matrix = np.asfortranarray(matrix if less is None else matrix - less)
+        self._less = 0.0 if less is None else self._of_features(np.asfortranarray(less)).copy()
+        self._squares = np.einsum("aii->i", M)
+        self._jitter = JITTER * max(float(np.einsum("aii->", M)) / (self.K * self.m), 1e-300)
+
+    def _of_features(self, matrix: FloatArray) -> FloatArray:
+        """Return the entries of a matrix where both features are the same, a view [K, K, m]."""
+        entries: FloatArray = matrix.T.reshape(self.K, self.m, self.K, self.m)
+        return np.einsum("ciai->aci", entries)  # type: ignore[no-any-return]
+
+    def matrix(self, ridge: float, pooling: float) -> FloatArray:
+        """Return a matrix that may be overwritten, [p, p]."""
+        scale = ridge * self._squares / self.K
+        alike = scale * (np.arange(self.m) > 0)
+        differing = np.eye(self.K) - 1.0 / self.K
+        entries = self._diagonals + (pooling * differing[:, :, None] * scale + alike / self.K)
+        np.einsum("aai->ai", entries)[:] += self._jitter
+        matrix = self._matrix.copy(order="F")
+        self._of_features(matrix)[:] = entries - self._less
+        return matrix
 
 
-def _solve_fixed_point(
-    M: FloatArray, C: FloatArray, b: FloatArray, x: FloatArray, _: int
-) -> tuple[FloatArray, FloatArray] | None:
-    """Return θ and u, [p, 1] each; None if the system is singular."""
-    factors = scipy.linalg.lu_factor(M - C, overwrite_a=True, check_finite=False)
-    if not np.diagonal(factors[0]).all():
-        return None
-    theta = scipy.linalg.lu_solve(factors, b, check_finite=False)
-    return theta[:, None], scipy.linalg.lu_solve(factors, x, trans=1, check_finite=False)[:, None]
+class _FixedPoint:
+    """The systems of θ and u without a horizon."""
+
+    def __init__(self, M: FloatArray, C: FloatArray, b: FloatArray, x: FloatArray) -> None:
+        self._penalised, self._b, self._x = _Penalised(M, C), b, x
+
+    def solve(self, ridge: float, pooling: float) -> tuple[FloatArray, FloatArray] | None:
+        """Return θ and u, [p, 1] each; None if the system is singular."""
+        matrix = self._penalised.matrix(ridge, pooling)
+        lu, pivots, singular = scipy.linalg.lapack.dgetrf(matrix, overwrite_a=True)
+        if singular:
+            return None
+        theta, _ = scipy.linalg.lapack.dgetrs(lu, pivots, self._b)
+        u, _ = scipy.linalg.lapack.dgetrs(lu, pivots, self._x, trans=1)
+        return theta[:, None], u[:, None]
 
 
-def _solve_horizon(
-    M: FloatArray, C: FloatArray, b: FloatArray, x: FloatArray, steps: int
-) -> tuple[FloatArray, FloatArray] | None:
-    """Return θ_0 … θ_H [p, H + 1] and u_0 … u_{H−1} [p, H]; None if M is not definite."""
-    try:
-        factor = scipy.linalg.cho_factor(M, overwrite_a=True, check_finite=False)
-    except np.linalg.LinAlgError:
-        return None
-    P, first = (
-        scipy.linalg.cho_solve(factor, C, check_finite=False),
-        scipy.linalg.cho_solve(factor, b, check_finite=False),
-    )
-    theta, nu = np.zeros((len(b), steps + 1)), np.zeros((len(b), steps))
-    nu[:, 0] = x
-    for h in range(steps):
-        theta[:, h + 1] = first + P @ theta[:, h]
-        if h + 1 < steps:
-            nu[:, h + 1] = nu[:, h] @ P
-    return theta, scipy.linalg.cho_solve(factor, nu, check_finite=False)
+class _Horizon:
+    """The recursions of θ and u with a horizon."""
+
+    def __init__(
+        self, M: FloatArray, C: FloatArray, b: FloatArray, x: FloatArray, steps: int
+    ) -> None:
+        self._penalised, self._C, self._b, self._x = _Penalised(M), np.asfortranarray(C), b, x
+        self._steps = steps
+
+    def solve(self, ridge: float, pooling: float) -> tuple[FloatArray, FloatArray] | None:
+        """Return θ_0 … θ_H [p, H + 1] and u_0 … u_{H−1} [p, H]; None if M is not definite."""
+        matrix = self._penalised.matrix(ridge, pooling)
+        factor, indefinite = scipy.linalg.lapack.dpotrf(matrix, clean=False, overwrite_a=True)
+        if indefinite:
+            return None
+        P, _ = scipy.linalg.lapack.dpotrs(factor, self._C)
+        first, _ = scipy.linalg.lapack.dpotrs(factor, self._b)
+        theta, nu = np.zeros((len(first), self._steps + 1)), np.zeros((len(first), self._steps))
+        nu[:, 0] = self._x
+        for h in range(self._steps):
+            theta[:, h + 1] = first + P @ theta[:, h]
+            if h + 1 < self._steps:
+                nu[:, h + 1] = nu[:, h] @ P
+        u, _ = scipy.linalg.lapack.dpotrs(factor, nu)
+        return theta, u
 
 
 @dataclass(frozen=True, eq=False)

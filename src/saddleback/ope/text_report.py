@@ -76,10 +76,8 @@ def value_line(verdict: dict[str, Any]) -> str:
         return ""
     places = decimals(verdict)
     low, high = verdict["interval_with_gap"]
-    return (
-        f"{number(verdict['value'], places)} (95% CI {span(low, high, places)}, including an "
-        f"estimated bias of {short(verdict['gap'])})."
-    )
+    bias = f", including an estimated bias of {short(verdict['gap'])}" if verdict["gap"] else ""
+    return f"{number(verdict['value'], places)} (95% CI {span(low, high, places)}{bias})."
 
 
 def baseline_line(plain: dict[str, Any]) -> str:

@@ -27,31 +27,32 @@ def distribution(name: str, result: Record, verdict: Record | None) -> Record | 
     caption = f"{worst[0].capitalize()}: {worst[1]} {worst[2]}, logged policy {worst[3]}."
     if median is not None:
         caption += f" Median: {median[1]} {median[2]}, logged policy {median[3]}."
-    caption += " Bars are 95% confidence intervals of quantiles."
-    note = distribution_note(shown)
-    caption += f" {note.capitalize()}" if note else ""
     bars = [
         one | {"policy": name}
         for one in shown["quantiles"]
         if one["low"] is not None and one["high"] is not None
     ]
+    caption += " Bars are 95% confidence intervals of quantiles." if bars else ""
+    note = distribution_note(shown)
+    caption += f" {note.capitalize()}" if note else ""
     colour = {"field": "policy", "type": "nominal",
               "scale": {"domain": list(policies), "range": [COLOURS[0], COLOURS[1]]},
               "legend": {"title": None, "orient": "top"}}  # fmt: skip
     y = axis("level", f"share of {outcome}s ≤ x", scale={"domain": [0, 1], "nice": False},
              axis={"format": ".0%", "tickCount": 5})  # fmt: skip
-    spec = chart(
-        f"Cumulative distribution of the {outcome}", 240,
-        layer=[
-            {"mark": {"type": "line", "interpolate": "step-before"},
-             "encoding": {
-                 "x": axis("value", outcome, scale={"zero": False}), "y": y, "color": colour,
-                 "order": {"field": "level"},
-                 "tooltip": [{"field": "policy"}, {"field": "level", "format": ".0%"},
-                             {"field": "value", "format": ".4g"}]}},
-            {"data": {"values": bars}, "mark": {"type": "rule", "strokeWidth": 3, "aria": False},
-             "encoding": {"x": axis("low", outcome, scale={"zero": False}),
-                          "x2": {"field": "high"}, "y": y, "color": colour}},
-        ],
-    )  # fmt: skip
+    curves = {
+        "mark": {"type": "line", "interpolate": "step-before"},
+        "encoding": {
+            "x": axis("value", outcome, scale={"zero": False}), "y": y, "color": colour,
+            "order": {"field": "level"},
+            "tooltip": [{"field": "policy"}, {"field": "level", "format": ".0%"},
+                        {"field": "value", "format": ".4g"}]},
+    }  # fmt: skip
+    intervals = {
+        "data": {"values": bars}, "mark": {"type": "rule", "strokeWidth": 3, "aria": False},
+        "encoding": {"x": axis("low", outcome, scale={"zero": False}),
+                     "x2": {"field": "high"}, "y": y, "color": colour},
+    }  # fmt: skip
+    layer = [curves, intervals] if bars else [curves]
+    spec = chart(f"Cumulative distribution of the {outcome}", 240, layer=layer)
     return figure("distribution", f"Distribution of the {outcome}", caption, spec, rows)

@@ -3,7 +3,8 @@
     δ_t = R + γ' θᵀb_t − θᵀφ_t
 
 A bootstrap also sets the trace weight w_t before any emphasis: 1 for action values, which are
-conditional on the first action, and ρ_t for state values, which average over it.
+conditional on the first action, and ρ_t, or a truncated ρ_t, for state values, which average over
+it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from saddleback import _validate
 from saddleback._typing import FloatArray
 
 
@@ -32,6 +34,9 @@ class Bootstrap(ABC):
 
     values: ClassVar[Literal["action", "state"]] = "action"
     on_policy_only: ClassVar[bool] = False
+    weights_error: ClassVar[bool] = False
+    """Whether w_t is a weight of δ_t, so that κ_t is the credit that leaves a pair, not enters it:
+    e_t = w_t E_t with E_t = γ_t κ_{t-1} E_{t-1} + φ_t."""
 
     @property
     def uses_rho(self) -> bool:
@@ -45,6 +50,10 @@ class Bootstrap(ABC):
     def weight(self, rho: FloatArray) -> FloatArray:
         """w[s, a] from the ratios ρ[s, a]."""
         return np.ones_like(rho)
+
+    def evaluated(self, pi: FloatArray, mu: FloatArray) -> FloatArray:
+        """Return the policy [s, a] whose values are the fixed point with tabular features."""
+        return pi
 
 
 @dataclass(frozen=True)
@@ -103,3 +112,36 @@ class State(Bootstrap):
     def weight(self, rho: FloatArray) -> FloatArray:
         """Return ρ."""
         return rho
+
+
+@dataclass(frozen=True)
+class TruncatedState(State):
+    """b = φ(S') with w = min(ρ̄, ρ), a weight of the TD error; the bootstrap of V-trace.
+
+    It evaluates the policy π_ρ̄ ∝ min(ρ̄μ, π), which is between μ and π (Espeholt et al. 2018).
+
+    Examples
+    --------
+    >>> TruncatedState(1.0).weight(np.array([[2.0, 0.5]]))
+    array([[1. , 0.5]])
+    >>> TruncatedState(1.0).evaluated(np.array([[0.8, 0.2]]), np.array([[0.4, 0.6]]))
+    array([[0.66666667, 0.33333333]])
+    """
+
+    weights_error: ClassVar[bool] = True
+
+    rho_bar: float = 1.0
+
+    def __post_init__(self) -> None:
+        limit = _validate.positive("TruncatedState", "rho_bar", self.rho_bar)
+        object.__setattr__(self, "rho_bar", limit)
+
+    def weight(self, rho: FloatArray) -> FloatArray:
+        """Return min(ρ̄, ρ)."""
+        return np.minimum(self.rho_bar, rho)
+
+    def evaluated(self, pi: FloatArray, mu: FloatArray) -> FloatArray:
+        """Return min(ρ̄μ, π), normalised in each state."""
+        mass = np.minimum(self.rho_bar * mu, pi)
+        total = mass.sum(axis=1, keepdims=True)
+        return np.asarray(np.divide(mass, total, out=pi.copy(), where=total > 0))

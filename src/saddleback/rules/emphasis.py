@@ -12,10 +12,11 @@ from saddleback import _validate
 
 @dataclass(frozen=True)
 class FollowOn:
-    """m_t = λ + (1−λ) f_t with the follow-on trace f_t = γ_t ρ_{t-1} f_{t-1} + 1, f = 1 at a start.
+    """m_t = λ + (1−λ) f_t with the follow-on trace f_t = β ρ_{t-1} f_{t-1} + 1, f = 1 at a start.
 
-    The weight becomes w_t = ρ_t m_t. In the long run E[m_t | s] d(s) = λ d(s) + (1−λ) f(s) with
-    f = (I − γP_πᵀ)⁻¹ d (Sutton, Mahmood and White 2016).
+    β is the discount γ_t unless given. The weight becomes w_t = ρ_t m_t. In the long run
+    E[m_t | s] d(s) = λ d(s) + (1−λ) f(s) with f = (I − βP_πᵀ)⁻¹ d (Sutton, Mahmood and White 2016;
+    a β of its own, Hallak et al. 2016). A follow-on trace restarts wherever the discount is 0.
 
     Examples
     --------
@@ -24,9 +25,12 @@ class FollowOn:
     """
 
     lam: float
+    beta: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lam", _validate.unit("FollowOn", "lam", self.lam))
+        if self.beta is not None:
+            object.__setattr__(self, "beta", _validate.unit("FollowOn", "beta", self.beta))
 
     @property
     def share(self) -> float:

@@ -12,13 +12,17 @@ from typing import Any, TypeVar
 
 from saddleback import _registry
 from saddleback.errors import InvalidParameter
-from saddleback.rules.bootstraps import Expected, Sampled, State
+from saddleback.rules.bootstraps import Expected, Sampled, State, TruncatedState
 from saddleback.rules.emphasis import FollowOn
 from saddleback.rules.forms import (
     Correction,
+    Hybrid,
     RegularisedCorrection,
     Saddle,
     SemiGradient,
+    SplitSaddle,
+    TrueOnline,
+    TrueOnlineCorrection,
     UpdateNorm,
 )
 from saddleback.rules.rule import Rule
@@ -28,7 +32,9 @@ from saddleback.rules.traces import (
     Importance,
     NoTrace,
     Retrace,
+    Sigma,
     TreeBackup,
+    TruncatedImportance,
 )
 
 Constructor = TypeVar("Constructor", bound=Callable[..., Rule])
@@ -201,6 +207,25 @@ def ExpectedSarsa(lam: float) -> Rule:
 
 
 @named_rule
+def QSigma(lam: float, sigma: float = 0.5) -> Rule:
+    """Q(σ, λ), De Asis et al. 2018 and Yang et al. 2018: `ExpectedSarsa` with the trace `Sigma`.
+
+        e ← γλ(σρ + (1−σ)π(A|S)) e + φ        θ ← θ + α δ e
+
+    Fixed point with kernel λ p(s'|s,a) (σ + (1−σ)μ(a'|s')) π(a'|s') in the resolvent: that of
+    `ExpectedSarsa` for σ = 1, that of tree backup for σ = 0; like them it may diverge. δ always has
+    the expectation under π, as in Sutton & Barto (7.17). The first papers put σφ(S',A') +
+    (1−σ)Σ_a π(a|S')φ(S',a) there, which off-policy evaluates π only with a further ratio ρ(S',A').
+
+    Examples
+    --------
+    >>> QSigma(0.9)
+    Rule(trace=Sigma(lam=0.9, sigma=0.5), form=SemiGradient(), bootstrap=Expected())
+    """
+    return Rule(Sigma(lam, sigma), SemiGradient(), Expected())
+
+
+@named_rule
 def Sarsa(lam: float) -> Rule:
     """Sarsa(λ) for evaluation: constant trace, semi-gradient, the next action as sampled.
 
@@ -237,6 +262,24 @@ def TD(lam: float) -> Rule:
 
 
 @named_rule
+def VTrace(lam: float, rho_bar: float = 1.0, c_bar: float = 1.0) -> Rule:
+    """V-trace(λ), Espeholt et al. 2018: `TD` with truncated ratios in the TD error and the trace.
+
+        E ← γ c_{t-1} E + φ    c = λ min(c̄, ρ)        θ ← θ + α min(ρ̄, ρ) (R + γ' θᵀφ(S') − θᵀφ) E
+
+    In saddleback e = min(ρ̄, ρ)E. Tabular, it evaluates the policy π_ρ̄ ∝ min(ρ̄μ, π), not π unless
+    ρ̄ ≥ ρ everywhere; c̄ and λ only change the speed, and with features the fixed point. Off-policy
+    it may diverge like TD. The authors require c̄ ≤ ρ̄ and use 1 for both; here they are free.
+
+    Examples
+    --------
+    >>> print(VTrace(0.9), VTrace(0.9, rho_bar=2.0))
+    VTrace(0.9) VTrace(0.9, rho_bar=2)
+    """
+    return Rule(TruncatedImportance(lam, c_bar), SemiGradient(), TruncatedState(rho_bar))
+
+
+@named_rule
 def GTD() -> Rule:
     """GTD(0), Sutton, Szepesvári & Maei 2008: no trace, descends the norm of the expected update.
 
@@ -260,8 +303,7 @@ def GTD2(lam: float) -> Rule:
         e ← γλρ e + ρφ        ω ← ω + β(δe − (φᵀω)φ)        θ ← θ + α(φ − γ'φ(S')) eᵀω
 
     Fixed point of TD(λ). Published versions differ in the position of ρ, e.g. ρ(δ − φᵀω)φ for the
-    auxiliary weights, and for λ > 0 in writing θ's step as φ(φᵀω) − γ'(1−λ)φ(S')eᵀω: the same mean
-    with different noise.
+    auxiliary weights, and for λ > 0 in θ's step (`GTD2Split`): the same mean with different noise.
 
     Examples
     --------
@@ -269,6 +311,42 @@ def GTD2(lam: float) -> Rule:
     Rule(trace=Importance(lam=0.0), form=Saddle(), bootstrap=State())
     """
     return Rule(Importance(lam), Saddle(), State())
+
+
+@named_rule
+def GTD2Split(lam: float) -> Rule:
+    """GTD2(λ) with the term φφᵀω, as in Geist & Scherrer 2014 (Sutton et al. 2009 for λ = 0).
+
+        e ← γλρ e + ρφ        ω ← ω + β(δe − (φᵀω)φ)
+        θ ← θ + α((φᵀω)φ − γ'(1−λ)φ(S') eᵀω)
+
+    Fixed point of TD(λ). The mean update is that of `GTD2`; since φφᵀω has no trace and no ratio,
+    the noise differs.
+
+    Examples
+    --------
+    >>> GTD2Split(0.0)
+    Rule(trace=Importance(lam=0.0), form=SplitSaddle(), bootstrap=State())
+    """
+    return Rule(Importance(lam), SplitSaddle(), State())
+
+
+@named_rule
+def HTD(lam: float) -> Rule:
+    """HTD(λ), Hackman 2012 and White & White 2016: a gradient method that is `TD` on-policy.
+
+        e ← γλρ e + ρφ        e' ← γλ e' + φ        d = φ − γ'φ(S')
+        θ ← θ + α(δe + d(e − e')ᵀω)        ω ← ω + β(δe − d e'ᵀω)
+
+    Fixed point of TD(λ). The on-policy A_μ takes the place that M has in `TDC`; unlike there,
+    convergence is not guaranteed off-policy, where `MeanStability` gives the verdict.
+
+    Examples
+    --------
+    >>> HTD(0.5)
+    Rule(trace=Importance(lam=0.5), form=Hybrid(), bootstrap=State())
+    """
+    return Rule(Importance(lam), Hybrid(), State())
 
 
 @named_rule
@@ -306,7 +384,7 @@ def TDRC(lam: float, eta: float = 1.0) -> Rule:
 
 
 @named_rule
-def ETD(lam: float) -> Rule:
+def ETD(lam: float, beta: float | None = None) -> Rule:
     """Emphatic TD(λ), Sutton, Mahmood & White 2016: `TD` with w_t = ρ_t m_t.
 
         f ← γρ_{t-1} f + 1        m = λ + (1−λ)f        e ← γλρ e + ρ m φ        θ ← θ + α δ e
@@ -315,9 +393,66 @@ def ETD(lam: float) -> Rule:
     full-rank features, with a different solution from TD's. The published rule has an interest for
     each state; here it is 1 everywhere. The literature writes F for f and M, the emphasis, for m.
 
+    With ``beta`` it is ETD(λ, β) of Hallak, Tamar, Munos & Mannor 2016: f ← βρ_{t-1} f + 1. For
+    small β the variance of f is finite, and the fixed point approaches that of `TD` (β = 0), but
+    only β = γ guarantees stability.
+
     Examples
     --------
-    >>> print(ETD(0.5))
-    ETD(0.5)
+    >>> print(ETD(0.5), ETD(0.5, beta=0.8))
+    ETD(0.5) ETD(0.5, beta=0.8)
     """
-    return Rule(Importance(lam), SemiGradient(), State(), emphasis=FollowOn(lam))
+    return Rule(Importance(lam), SemiGradient(), State(), emphasis=FollowOn(lam, beta))
+
+
+@named_rule
+def TrueOnlineTD(lam: float) -> Rule:
+    """True on-line TD(λ), off-policy (van Hasselt, Mahmood & Sutton 2014): `TD` with a dutch trace.
+
+        d ← γλρ d + αρ(1 − γλρ dᵀφ)φ        θ ← θ + δd + (d − αρφ)(θᵀφ − θ_{t-1}ᵀφ)
+
+    Fixed point of TD(λ), to first order in α; with any α, θ equals that of the on-line λ-return
+    after every step. Like TD it may diverge off-policy.
+
+    Examples
+    --------
+    >>> TrueOnlineTD(0.5)
+    Rule(trace=Importance(lam=0.5), form=TrueOnline(), bootstrap=State())
+    """
+    return Rule(Importance(lam), TrueOnline(), State())
+
+
+@named_rule
+def TrueOnlineGTD(lam: float) -> Rule:
+    """True on-line GTD(λ), van Hasselt, Mahmood & Sutton 2014: `TDC` with dutch traces.
+
+        d ← γλρ d + αρ(1 − γλρ dᵀφ)φ        d' ← γλρ_{t-1} d' + β(1 − γλρ_{t-1} d'ᵀφ)φ
+        θ ← θ + δd + (d − αρφ)(θᵀφ − θ_{t-1}ᵀφ) − αγ'(1−λ)φ(S') eᵀω        e ← γλρ e + ρφ
+        ω ← ω + ρδd' − β(φᵀω)φ
+
+    Fixed point of TD(λ), to first order in the step sizes. On-policy with ω = 0 and β = 0 it is
+    `TrueOnlineTD`.
+
+    Examples
+    --------
+    >>> TrueOnlineGTD(0.5)
+    Rule(trace=Importance(lam=0.5), form=TrueOnlineCorrection(), bootstrap=State())
+    """
+    return Rule(Importance(lam), TrueOnlineCorrection(), State())
+
+
+@named_rule
+def TrueOnlineETD(lam: float, beta: float | None = None) -> Rule:
+    """True on-line ETD(λ), Sutton, Mahmood & White 2016: `ETD` with a dutch trace.
+
+        f ← γρ_{t-1} f + 1        m = λ + (1−λ)f        d ← γλρ d + αρm(1 − γλρ dᵀφ)φ
+        θ ← θ + δd + (d − αρmφ)(θᵀφ − θ_{t-1}ᵀφ)
+
+    Fixed point of `ETD`, to first order in α.
+
+    Examples
+    --------
+    >>> print(TrueOnlineETD(0.5))
+    TrueOnlineETD(0.5)
+    """
+    return Rule(Importance(lam), TrueOnline(), State(), emphasis=FollowOn(lam, beta))

@@ -108,4 +108,6 @@ def correction_uses_mu(rule: Rule) -> bool:
 
 def needs_propensities(rule: Rule) -> bool:
     """Whether a rule depends on μ of the action taken."""
-    return rule.trace.uses_mu or rule.bootstrap.uses_rho or rule.emphasis is not None
+    if rule.trace.uses_mu or rule.bootstrap.uses_rho or rule.emphasis is not None:
+        return True
+    return bool(rule.form.coefficients.hybrid)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, fields, replace
 
-from saddleback.errors import InvalidParameter
-from saddleback.rules.bootstraps import Bootstrap, Expected
+from saddleback.errors import InvalidParameter, RuleMismatch
+from saddleback.rules.bootstraps import Bootstrap, Expected, Sampled, State
 from saddleback.rules.emphasis import FollowOn
 from saddleback.rules.forms import Form
 from saddleback.rules.traces import Trace
@@ -62,6 +62,27 @@ class Rule:
                 )
         if not isinstance(self.label, str):
             raise InvalidParameter(f"Rule: label must be text, got {self.label!r}.")
+        memory = self.trace.product_cap < float("inf")
+        if (memory or self.bootstrap.weights_error) and self.form.coefficients.correction:
+            part = f"{self.trace!r} has a memory" if memory else f"{self.bootstrap!r} weights δ"
+            raise InvalidParameter(
+                f"Rule: {part}, for which the correction x of {self.form!r} is not defined; use "
+                "SemiGradient() or Saddle()."
+            )
+        if self.form.true_online and (
+            self.bootstrap.weights_error or not isinstance(self.bootstrap, (State, Sampled))
+        ):
+            raise RuleMismatch(
+                f"Rule: a true on-line form needs a bootstrap that is the next φ, State() or "
+                f"Sampled(), got {self.bootstrap!r}."
+            )
+        if self.emphasis is not None and self.form.coefficients.hybrid:
+            raise InvalidParameter(f"Rule: {self.form!r} is not defined with an emphasis.")
+        if memory and self.bootstrap.values == "state":
+            raise InvalidParameter(
+                f"Rule: {self.trace!r} needs action values: with state values, whose κ must have "
+                "the factor ρ, it would not evaluate the target."
+            )
         if self.emphasis is None:
             return
         if not isinstance(self.emphasis, FollowOn):

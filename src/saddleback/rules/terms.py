@@ -2,7 +2,9 @@
 
 All of them are tables over the pairs i = (s, a), in the order of ``Φ``:
 
-    φ_i    b_j    x_j    κ_i    w_i    ρ_i            (j the next pair)
+    φ_i    b_j    x_j    κ_i    w_i    ρ_i    l_i            (j the next pair)
+
+The trace is e_t = γ_t l_{t-1} κ_t e_{t-1} + w_t φ_t. l is 1 unless w is a weight of the TD error.
 
 A learner looks them up step by step, on a problem, a simulation or a log; `System.exact` takes
 their expectation. So all use one definition of a rule.
@@ -32,8 +34,16 @@ class Terms(NamedTuple):
         φ, b and x, [n, p]; b and x are those of the next pair.
     kappa, weight, rho
         κ, w (before any emphasis) and ρ, [n].
+    lead
+        The factor of the trace that depends on the pair before, l, [n].
     emphasis
         Share of the follow-on trace in the weight: w_t = w (1 − share + share·f_t).
+    cap
+        Cap on the products of ratios, with κ as at the start of a history.
+    kappa_mu
+        κ with μ in place of π, for a second trace, [n]; empty for rules without one.
+    follow
+        β of the follow-on trace, f_t = βρ_{t-1}f_{t-1} + 1; NaN for the discount.
 
     Examples
     --------
@@ -48,7 +58,15 @@ class Terms(NamedTuple):
     kappa: FloatArray
     weight: FloatArray
     rho: FloatArray
-    emphasis: float
+    lead: FloatArray
+    kappa_mu: FloatArray
+    cap: float = np.inf
+    emphasis: float = 0.0
+    follow: float = np.nan
+
+    def follow_decay(self, gamma: float) -> float:
+        """Factor of ρ_{t-1}f_{t-1} in the follow-on trace of a problem with discount γ."""
+        return gamma if np.isnan(self.follow) or gamma == 0.0 else self.follow
 
 
 def terms(rule: Rule, problem: Problem) -> Terms:
@@ -91,7 +109,13 @@ def tabulate(
         )
     kappa = np.zeros_like(pi)
     kappa[acting] = _kappa(rule.trace, pi[acting], mu[acting], np.flatnonzero(acting))
+    kappa_mu = np.zeros(0)
+    if rule.form.coefficients.hybrid:
+        kappa_mu = np.zeros_like(pi)
+        kappa_mu[acting] = _kappa(rule.trace, mu[acting], mu[acting], np.flatnonzero(acting))
     rho = ratio(pi, mu)
+    weight = rule.bootstrap.weight(rho)
+    kappa, lead = _leave(rule, kappa, weight)
     b = rule.bootstrap.rows(phi, pi)
     p = phi.shape[2]
     return Terms(
@@ -99,9 +123,12 @@ def tabulate(
         bootstrap=np.ascontiguousarray(b).reshape(-1, p),
         correction=np.repeat(_correction(b, kappa, phi, mu), phi.shape[1], axis=0),
         kappa=kappa.ravel(),
-        weight=rule.bootstrap.weight(rho).ravel(),
+        weight=weight.ravel(),
         rho=rho.ravel(),
-        emphasis=0.0 if rule.emphasis is None else rule.emphasis.share,
+        lead=lead.ravel(),
+        kappa_mu=kappa_mu.ravel(),
+        cap=rule.trace.product_cap,
+        **_emphasis(rule),
     )
 
 
@@ -133,7 +160,15 @@ def tabulate_steps(
         kappa = _kappa(rule.trace, target[:, None], behaviour[:, None])[:, 0]
     else:
         kappa = _kappa(rule.trace, pi, mu)[steps]
+    kappa_mu = np.zeros(0)
+    if rule.form.coefficients.hybrid:
+        if rule.trace.elementwise:
+            kappa_mu = _kappa(rule.trace, behaviour[:, None], behaviour[:, None])[:, 0]
+        else:
+            kappa_mu = _kappa(rule.trace, mu, mu)[steps]
     rho = ratio(target, behaviour)
+    weight = rule.bootstrap.weight(rho)
+    kappa, lead = _leave(rule, kappa, weight)
     everywhere = np.broadcast_to(phi, (len(pi), *phi.shape))
     b, x = rule.bootstrap.rows(everywhere, pi), np.zeros((0, phi.shape[1]))
     by_state = b.strides[1] == 0 or bool((b == b[:, :1]).all())
@@ -150,10 +185,33 @@ def tabulate_steps(
         bootstrap=np.ascontiguousarray(b).reshape(-1, phi.shape[1]),
         correction=x,
         kappa=kappa,
-        weight=rule.bootstrap.weight(rho),
+        weight=weight,
         rho=rho,
-        emphasis=0.0 if rule.emphasis is None else rule.emphasis.share,
+        lead=lead,
+        kappa_mu=kappa_mu,
+        cap=rule.trace.product_cap,
+        **_emphasis(rule),
     )
+
+
+def _leave(rule: Rule, kappa: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return κ and l: if w is a weight of the TD error, w and κ/w in place of κ and 1."""
+    if not rule.bootstrap.weights_error:
+        return kappa, np.ones_like(kappa)
+    if ((weight == 0) & (kappa > 0)).any():
+        raise RuleMismatch(
+            f"{rule}: a TD error of weight 0 ends the trace, so κ must be 0 where ρ is, as in "
+            "TruncatedImportance(…)."
+        )
+    return weight, np.divide(kappa, weight, out=np.zeros_like(kappa), where=weight > 0)
+
+
+def _emphasis(rule: Rule) -> dict[str, float]:
+    """The share of the follow-on trace in the weight, and its β."""
+    if rule.emphasis is None:
+        return {}
+    beta = rule.emphasis.beta
+    return {"emphasis": rule.emphasis.share, "follow": np.nan if beta is None else beta}
 
 
 def _kappa(

@@ -72,6 +72,11 @@ class Trace(ABC):
         return self.bound is None or self.bound > 1.0
 
     @property
+    def product_cap(self) -> float:
+        """Cap on products of ratios, a memory of the trace; infinite if there is none."""
+        return np.inf
+
+    @property
     def parameter(self) -> float | None:
         """The number that results are listed by, λ or ζ: the first field, or None without one."""
         values = [getattr(self, f.name) for f in fields(self)[:1]]
@@ -185,6 +190,127 @@ class Retrace(_Lambda):
     def kappa(self, pi: FloatArray, mu: FloatArray) -> FloatArray:
         """Return λ min(1, π/μ)."""
         return self.lam * np.minimum(1.0, ratio(pi, mu))
+
+
+@dataclass(frozen=True)
+class TruncatedImportance(_Lambda):
+    """κ = λ min(c̄, ρ): importance sampling, truncated at c̄; `Retrace` for c̄ = 1.
+
+    Examples
+    --------
+    >>> TruncatedImportance(0.5, 2.0).kappa(np.array([[0.8, 0.2]]), np.array([[0.25, 0.8]]))
+    array([[1.   , 0.125]])
+    """
+
+    c_bar: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        limit = _validate.positive("TruncatedImportance", "c_bar", self.c_bar)
+        object.__setattr__(self, "c_bar", limit)
+
+    @property
+    def uses_mu(self) -> bool:
+        """Whether κ depends on μ: unless λ = 0."""
+        return self.lam > 0
+
+    @property
+    def bound(self) -> float | None:
+        """The largest κ, λc̄."""
+        return self.lam * self.c_bar
+
+    def kappa(self, pi: FloatArray, mu: FloatArray) -> FloatArray:
+        """Return λ min(c̄, π/μ)."""
+        return self.lam * np.minimum(self.c_bar, ratio(pi, mu))
+
+
+@dataclass(frozen=True)
+class CappedImportance(_Lambda):
+    """κ_t = λ min(ρ_t, c/H_{t-1}): importance sampling whose products of ratios never exceed c.
+
+        H_t = max(1, min(ρ_t H_{t-1}, c))        H = 1 at a start
+
+    H is the largest product ρ_{k+1}…ρ_t of all k ≤ t, each capped, so credit from any step to any
+    later one is at most c times the product of λ: `Retrace` for c = 1, `Importance` for large c.
+    κ depends on the history, as in Yu, Mahmood & Sutton 2018; the fixed point is that of a
+    generalised Bellman equation, q^π if tabular. For action values, without correction forms.
+
+    Examples
+    --------
+    >>> CappedImportance(0.5, cap=2.0).kappa(np.array([[0.8, 0.2]]), np.array([[0.25, 0.8]]))
+    array([[1.   , 0.125]])
+    """
+
+    cap: float = 20.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        cap = _validate.number("CappedImportance", "cap", self.cap)
+        if cap < 1.0:
+            raise InvalidParameter(f"CappedImportance: cap must be at least 1, got {cap:g}.")
+        object.__setattr__(self, "cap", cap)
+
+    @property
+    def uses_mu(self) -> bool:
+        """Whether κ depends on μ: unless λ = 0."""
+        return self.lam > 0
+
+    @property
+    def bound(self) -> float | None:
+        """The largest κ, λc."""
+        return self.lam * self.cap
+
+    @property
+    def may_grow(self) -> bool:
+        """Whether the second moment of the trace may be infinite: no, products are capped."""
+        return False
+
+    @property
+    def product_cap(self) -> float:
+        """The largest product of ratios, c."""
+        return self.cap
+
+    def kappa(self, pi: FloatArray, mu: FloatArray) -> FloatArray:
+        """Return λ min(c, π/μ), the largest κ of any history."""
+        return self.lam * np.minimum(self.cap, ratio(pi, mu))
+
+
+@dataclass(frozen=True)
+class Sigma(_Lambda):
+    """κ = λ(σρ + (1−σ)π): between importance sampling, σ = 1, and tree backup, σ = 0.
+
+    The trace of Q(σ) with the expected value as control variate (De Asis et al. 2018).
+
+    Examples
+    --------
+    >>> Sigma(0.5, sigma=0.5).kappa(np.array([[0.8, 0.2]]), np.array([[0.25, 0.8]]))
+    array([[1.    , 0.1125]])
+    """
+
+    sigma: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "sigma", _validate.unit("Sigma", "sigma", self.sigma))
+
+    @property
+    def uses_mu(self) -> bool:
+        """Whether κ depends on μ: unless λ or σ is 0."""
+        return self.lam > 0 and self.sigma > 0
+
+    @property
+    def flow_uses_mu(self) -> bool:
+        """Whether μκ depends on μ: unless it is λπ, σ = 1."""
+        return self.lam > 0 and self.sigma < 1
+
+    @property
+    def bound(self) -> float | None:
+        """None unless σ = 0: ρ has no bound."""
+        return None if self.uses_mu else self.lam
+
+    def kappa(self, pi: FloatArray, mu: FloatArray) -> FloatArray:
+        """Return λ(σ π/μ + (1 − σ) π)."""
+        return self.lam * (self.sigma * ratio(pi, mu) + (1.0 - self.sigma) * pi)
 
 
 @dataclass(frozen=True)

@@ -285,7 +285,9 @@ class Study:
             betas = sum(self.beta_count(r, c) for r in range(len(self.rules)))
             learners = self.runs * len(self.grid(c).alphas) * betas
             work.append((learners, case.count * case.length))
-        chosen = choose_device(device, work, threads)
+        # Rules of files that declare "dual" are not loaded here; the GPU's learners check theirs.
+        loaded = [self.rule(r) for r, (_, given) in enumerate(self.rules) if "dual" not in given]
+        chosen = choose_device(device, work, threads, loaded)
         return replace(self, device=chosen, share=self.share if chosen == "cpu" else GPU_SHARE)
 
     def step_sizes(self, spec: TaskSpec) -> tuple[Any, Any]:

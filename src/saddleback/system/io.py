@@ -42,6 +42,8 @@ def save(system: System, path: str | os.PathLike[str]) -> Path:
     if target.suffix != ".npz":
         raise InvalidParameter(f"a system is saved as an .npz file, got {str(path)!r}.")
     arrays: dict[str, Any] = {name: getattr(system, name) for name in ("A", "b", "M", "C")}
+    if system.A_mu is not None:
+        arrays["A_mu"] = system.A_mu
     if system.errors is not None:
         arrays |= {f"errors_{n}": a for n, a in system.errors._asdict().items()}
     if system.batches is not None:
@@ -93,5 +95,5 @@ def _build(given: list[Rule], arrays: dict[str, Any], metadata: dict[str, Any]) 
             _validate.finite(f"batches_{name}", column)
         batches = [Moments(*batch) for batch in zip(*columns, strict=True)]
         steps = int(arrays["batch_steps"])
-    matrices = {name: arrays[name] for name in ("A", "b", "M", "C")}
+    matrices = {name: arrays[name] for name in ("A", "b", "M", "C", "A_mu") if name in arrays}
     return System(**matrices, rule=rule, errors=errors, batches=batches, batch_steps=steps)

@@ -5,10 +5,10 @@
     Π = Φ (ΦᵀΞΦ)⁺ ΦᵀΞ                                            (projection)
 
 The λ-operator is defined for any trace, with κ in place of λρ: the discounted kernel of a trace is
-P_κ(s,a; s',a') = p(s'|s,a) μ(a'|s') κ(s',a'). Exact systems, too, need z = (I − γP_κ)⁻¹ y for
-functions y of pairs. Since P_κ factors through the next state,
+P_κ(s,a; s',a') = l(s,a) p(s'|s,a) μ(a'|s') κ(s',a'), with l = 1 except for V-trace. Exact systems,
+too, need z = (I − γP_κ)⁻¹ y for functions y of pairs. Since P_κ factors through the next state,
 
-    z = y + Γ n,        n(s') = Σ_a μ(a|s') κ(s',a) z(s',a),
+    z = y + l Γ n,        n(s') = Σ_a μ(a|s') κ(s',a) z(s',a),
 
 this takes one solve with one unknown per state instead of per pair. Γ is γP without the transitions
 that end an episode, so episodic problems need no special case.
@@ -22,8 +22,9 @@ import numpy as np
 
 from saddleback import _registry, _validate, markov_chain
 from saddleback._typing import ArrayLike, BoolArray, FloatArray
+from saddleback.errors import Undefined
 from saddleback.problem import Problem
-from saddleback.rules import Rule, terms
+from saddleback.rules import Rule, Terms, terms
 from saddleback.system.linear_stability import pseudo_inverse
 
 
@@ -74,11 +75,13 @@ def lambda_operator(
     """
     _registry.check_name("form", form, ("resolvent", "series"))
     y = _rows(problem, values)
-    kappa = terms(rule, problem).kappa
+    t = terms(rule, problem)
+    if t.cap < np.inf:
+        raise Undefined(f"{rule} has a memory, so it has no operator on values of states or pairs.")
     delta = _pair_errors(problem, y)
-    z = resolvent(problem, kappa, delta) if form == "resolvent" else _series(problem, kappa, delta)
+    z = (resolvent if form == "resolvent" else _series)(problem, t, delta)
     if problem.values == "state":
-        return y + average(problem.target, z)[:, 0]
+        return y + average(problem.behaviour * t.weight.reshape(problem.rho.shape), z)[:, 0]
     return y + z[:, 0]
 
 
@@ -113,12 +116,12 @@ def _pair_errors(problem: Problem, y: FloatArray) -> FloatArray:
     return mdp.R.reshape(-1, 1) + backward(problem, successor) - current[:, None]
 
 
-def _series(problem: Problem, kappa: FloatArray, delta: FloatArray) -> FloatArray:
+def _series(problem: Problem, t: Terms, delta: FloatArray) -> FloatArray:
     """Σ_k (γP_κ)^k δ, where term k is the credit that flows back k steps."""
-    flow = problem.behaviour * kappa.reshape(problem.behaviour.shape)
+    flow = problem.behaviour * t.kappa.reshape(problem.behaviour.shape)
     term, total = delta, delta.copy()
     while np.abs(term).max() > 1e-16 * np.abs(total).max():
-        term = backward(problem, average(flow, term))
+        term = t.lead[:, None] * backward(problem, average(flow, term))
         total += term
     return total
 
@@ -135,16 +138,17 @@ def backward(problem: Problem, states: FloatArray) -> FloatArray:
 
 
 def resolvent(
-    problem: Problem, kappa: FloatArray, y: FloatArray, states: BoolArray | None = None
+    problem: Problem, t: Terms, y: FloatArray, states: BoolArray | None = None
 ) -> FloatArray:
-    """(I − γP_κ)⁻¹ y for columns y [S·A, k] and trace coefficients κ [S·A].
+    """(I − γP_κ)⁻¹ y for columns y [S·A, k] and the trace of some terms.
 
     ``states`` restricts the sum to a set of states that μ does not leave; z is valid only there.
     """
     mdp = problem.mdp
-    flow = problem.behaviour * kappa.reshape(mdp.n_states, mdp.n_actions)
+    flow = problem.behaviour * t.kappa.reshape(mdp.n_states, mdp.n_actions)
+    lead = t.lead.reshape(flow.shape)
     inside = slice(None) if states is None else states
-    K = np.einsum("sa,sat->st", flow, mdp.discounted)[inside][:, inside]
+    K = np.einsum("sa,sat->st", flow * lead, mdp.discounted)[inside][:, inside]
     n = np.zeros((mdp.n_states, y.shape[1]))
     n[inside] = markov_chain.total(K, average(flow, y)[inside], "the expected trace")
-    return y + backward(problem, n)
+    return y + t.lead[:, None] * backward(problem, n)

@@ -6,7 +6,8 @@ in the long run under μ. With W the diagonal of trace weights, exactly,
 
     A = ΦᵀΞW(I − γP_κ)⁻¹(γP_b − I)Φ        b = ΦᵀΞW(I − γP_κ)⁻¹ r        M = ΦᵀΞΦ.
 
-Without an emphasis, C = Aᵀ + M: the saddle and correction forms of a trace solve the same system.
+Unless an emphasis or a truncation changes the mean weight, C = Aᵀ + M: the saddle and correction
+forms of a trace solve the same system.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from saddleback._typing import RNG, ArrayLike, ComplexArray, FloatArray
 from saddleback.engine import CHUNK, ForwardMoments, Moments, Quadratic, Source, as_source
 from saddleback.errors import InvalidParameter, Undefined
 from saddleback.problem import Problem
-from saddleback.rules import Rule, Terms, as_rule, as_rules, terms
+from saddleback.rules import Rule, Terms, as_rule, as_rules
 from saddleback.system import linear_stability
 from saddleback.system.operators import average, backward, resolvent
+from saddleback.system.trace_history import Unrolled, unroll
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,7 +58,10 @@ class System(Tabular):
     problem
         The problem they were computed from; needed for `mse`.
     errors
-        Standard errors of A, b and M, if they were estimated.
+        Standard errors of A, b and M, if they were estimated; if a trace with a memory needed a
+        grid (`CappedImportance`), the change from a grid of half as many levels.
+    A_mu
+        E[e'(γ'b − φ)ᵀ] of the trace e' that the rule would have if π were μ, for hybrid rules.
     batches, batch_steps
         Batch means of an estimate that kept them, for `resample`, and the steps per batch.
 
@@ -85,10 +90,11 @@ class System(Tabular):
     errors: Moments | None = None
     batches: Sequence[Moments] | None = None
     batch_steps: int | None = None
+    A_mu: FloatArray | None = None
 
     def __post_init__(self) -> None:
         p = len(self.b) if np.ndim(self.b) == 1 else "p"
-        for name in ("A", "M", "C", "b"):
+        for name in ("A", "M", "C", "b", *(["A_mu"] if self.A_mu is not None else [])):
             array = _validate.floats(name, getattr(self, name))
             _validate.shape(name, array, (p,) if name == "b" else (p, p))
             _validate.finite(name, array)
@@ -99,6 +105,9 @@ class System(Tabular):
     def exact(cls, problem: Problem, rule: Rule | str) -> Self:
         """Compute the system of a rule on a finite problem, from long-run expectations.
 
+        For a trace with a memory, `CappedImportance`, on a chain of states and histories: exact if
+        these are few, otherwise on a grid, and then with `errors`.
+
         Parameters
         ----------
         problem
@@ -107,18 +116,19 @@ class System(Tabular):
             A rule for the values that the features describe.
         """
         rule = as_rule(rule)
-        t = terms(rule, problem)
-        visited = problem.visits > 0
-        r = problem.mdp.R.reshape(-1, 1)
-        expected_b = backward(problem, average(problem.behaviour, t.bootstrap))
-        expected_x = backward(problem, average(problem.behaviour, t.correction))
-        y = np.hstack([expected_b - t.phi, r, expected_x])
-        z = resolvent(problem, t.kappa, y, visited)
-        left = t.phi.T * (problem.pair_visits.ravel() * expected_weight(problem, t))
-        p = problem.p
-        products = left @ z
+        chain = unroll(problem, rule)
+        A, b, C = _products(chain)
         M = (problem.Phi.T * problem.weights) @ problem.Phi
-        return cls(products[:, :p], products[:, p], M, products[:, p + 1 :].T, rule, problem)
+        errors = None
+        if chain.levels is not None:
+            coarse = _products(unroll(problem, rule, chain.levels // 2))
+            errors = Moments(np.abs(A - coarse[0]), np.abs(b - coarse[1]), np.zeros_like(M))
+        A_mu = None
+        if len(chain.terms.kappa_mu):
+            ones = np.ones_like(chain.terms.kappa)
+            on_policy = chain.terms._replace(kappa=chain.terms.kappa_mu, weight=ones, lead=ones)
+            A_mu = _products(chain._replace(terms=on_policy))[0]
+        return cls(A, b, M, C, rule, problem, errors, A_mu=A_mu)
 
     @overload
     @classmethod
@@ -205,16 +215,24 @@ class System(Tabular):
         sampler = data.sampler(_validate.generator(rng)[0])
         streamer = data.streamer(chosen)
         moments = [ForwardMoments(data.p, size, keep_batches) for _ in chosen]
+        second = [
+            ForwardMoments(data.p, size) if rule.form.coefficients.hybrid else None
+            for rule in chosen
+        ]
         for begin in range(0, size * batches, CHUNK):
             chunk = sampler.take(min(CHUNK, size * batches - begin))
-            for moment, stream in zip(moments, streamer(chunk), strict=True):
+            for moment, other, stream in zip(moments, second, streamer(chunk), strict=True):
                 moment.add(stream)
+                if other is not None:
+                    own = stream._replace(decay=stream.second_decay, weight=stream.second_weight)
+                    other.add(own)
         problem = source if isinstance(source, Problem) else None
         systems = []
-        for rule, moment in zip(chosen, moments, strict=True):
+        for rule, moment, other in zip(chosen, moments, second, strict=True):
             A, b, M = moment.moments()
             errors, means = moment.errors(), moment.batch_means
-            systems.append(cls(A, b, M, A.T + M, rule, problem, errors, means, size))
+            A_mu = None if other is None else other.moments().A
+            systems.append(cls(A, b, M, A.T + M, rule, problem, errors, means, size, A_mu))
         return systems[0] if isinstance(rules, (Rule, str)) else systems
 
     def resample(self, draws: int, rng: RNG = None) -> Iterator[Self]:
@@ -232,7 +250,22 @@ class System(Tabular):
             A, b, M = (
                 np.mean([self.batches[k][part] for k in chosen], axis=0) for part in range(3)
             )
-            yield replace(self, A=A, b=b, M=M, C=A.T + M, errors=None, batches=None)
+            yield replace(self, A=A, b=b, M=M, C=A.T + M, errors=None, batches=None, A_mu=None)
+
+    def coupling(self) -> tuple[FloatArray, FloatArray]:
+        """T and W of the expected update −αTω of θ and −βWω of ω, by the form's `Coefficients`.
+
+        T = saddle·Aᵀ + correction·C − gram_theta·M − hybrid·A_μᵀ
+        W = gram·M + shrink·I − hybrid·A_μᵀ
+        """
+        c = self.rule.form.coefficients
+        T = c.saddle * self.A.T + c.correction * self.C - c.gram_theta * self.M
+        W = c.gram * self.M + c.shrink * np.eye(self.p)
+        if c.hybrid and self.A_mu is None:
+            raise Undefined(f"the update of {self.rule} needs A_mu, and this system has none.")
+        if c.hybrid and self.A_mu is not None:
+            T, W = T - c.hybrid * self.A_mu.T, W - c.hybrid * self.A_mu.T
+        return T, W
 
     # Solution and stability.
 
@@ -431,21 +464,35 @@ class System(Tabular):
         return "\n  ".join([head, *self._findings().values()])
 
     def _repr_html_(self) -> str:
-        how = "exact" if self.errors is None else "estimated"
+        how = "exact" if self.errors is None else "estimated" if self.batch_steps else "on a grid"
         facts = {"features": self.p, "rank": self.rank, "matrices": how} | self._findings()
         return card_html(f"System of {self.rule.display_name}", facts)
+
+
+def _products(chain: Unrolled) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """A, b and C of a rule, from long-run expectations."""
+    problem, t, p = chain.problem, chain.terms, chain.problem.p
+    visited = problem.visits > 0
+    r = problem.mdp.R.reshape(-1, 1)
+    expected_b = backward(problem, average(problem.behaviour, t.bootstrap))
+    kept = expected_b - backward(problem, average(problem.behaviour, t.correction))
+    expected_x = expected_b - t.lead[:, None] * kept
+    z = resolvent(problem, t, np.hstack([expected_b - t.phi, r, expected_x]), visited)
+    products = (t.phi.T * (problem.pair_visits.ravel() * expected_weight(problem, t))) @ z
+    return products[:, :p], products[:, p], products[:, p + 1 :].T
 
 
 def expected_weight(problem: Problem, t: Terms) -> FloatArray:
     """Long-run mean of the trace weight w_t given the pair, [S·A].
 
-    With an emphasis of share c: w̄ = w (1 − c + c f(s)/d(s)), f = d + Γ_πᵀ f.
+    With an emphasis of share c: w̄ = w (1 − c + c f(s)/d(s)), f = d + βP_πᵀ f; β is γ unless given.
     """
     if t.emphasis == 0.0:
         return t.weight
     mdp, d = problem.mdp, problem.visits
     visited = d > 0
-    Gamma_pi = np.einsum("sa,sat->st", problem.target, mdp.discounted)[visited][:, visited]
+    stay = t.follow_decay(mdp.gamma) * mdp.staying
+    Gamma_pi = np.einsum("sa,sat->st", problem.target, stay)[visited][:, visited]
     m = np.ones(mdp.n_states)
     f = markov_chain.total(Gamma_pi.T, d[visited], "the expected emphasis")
     m[visited] += t.emphasis * (f / d[visited] - 1.0)

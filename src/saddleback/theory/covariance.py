@@ -17,9 +17,10 @@ from saddleback import _validate
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.errors import InvalidParameter, Undefined
 from saddleback.problem import Problem
-from saddleback.rules import Rule, terms
+from saddleback.rules import Rule
 from saddleback.system import System
 from saddleback.system.system import as_system
+from saddleback.system.trace_history import unroll
 from saddleback.theory.mean_stability import MeanStability
 from saddleback.theory.trace_ceiling import above_ceiling, trace_radius
 
@@ -50,7 +51,7 @@ def noise_covariance(source: Problem | System, rule: Rule | str | None = None) -
 def _exact(problem: Problem, system: System) -> FloatArray:
     """Sum the autocovariances over all lags, from the moments of the trace at each pair."""
     rule, theta = system.rule, system.fixed_point
-    t = terms(rule, problem)
+    problem, t, _ = unroll(problem, rule)
     if problem.note:
         raise Undefined(f"the long-run distribution is not unique: {problem.note}")
     if t.emphasis:
@@ -80,7 +81,7 @@ def _exact(problem: Problem, system: System) -> FloatArray:
 
     # Moments of the discounted trace c = γ'e_{t-1} at each pair, and then of e = κc + wφ.
     kappa, entered = t.kappa, t.weight[:, None] * t.phi
-    flow = mdp.gamma * stay.T
+    flow = mdp.gamma * stay.T * t.lead
 
     def solve(kernel: FloatArray, source: FloatArray) -> FloatArray:
         """Solve X = kernel X + source, for one array at each pair."""
@@ -90,13 +91,13 @@ def _exact(problem: Problem, system: System) -> FloatArray:
     c1 = solve(flow * kappa, flow @ (visits[:, None] * entered))
     mixed = np.einsum("ia,ib->iab", kappa[:, None] * c1, entered)
     enters = np.einsum("i,ia,ib->iab", visits, entered, entered) + mixed + mixed.transpose(0, 2, 1)
-    through = mdp.gamma * flow
+    through = mdp.gamma * flow * t.lead
     c2 = solve(through * kappa**2, np.einsum("ji,iab->jab", through, enters))
     e1 = kappa[:, None] * c1 + visits[:, None] * entered
     e2 = (kappa**2)[:, None, None] * c2 + enters
 
     # Covariance of h_0 with all later steps: through c_1, and through the state of the chain.
-    with_c = np.einsum("ij,iab->jab", mdp.gamma * stay * delta, e2)
+    with_c = np.einsum("ij,iab->jab", flow.T * delta, e2)
     with_state = (stay * delta).T @ e1 + np.outer(restart, (end * delta_end).sum(axis=1) @ e1)
     chain = stay + np.outer(end.sum(axis=1), restart)
     state = np.linalg.solve(np.eye(pairs) - chain.T + np.outer(visits, np.ones(pairs)), with_state)

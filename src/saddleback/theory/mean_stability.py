@@ -59,9 +59,9 @@ class MeanStability:
     It converges from every start iff, on the range of G,
 
         spectral radius of I + diag(α, β) G < 1        G = [[td·A, −T], [dual·A, −W]]
-        T = saddle·Aᵀ + correction·C                   W = gram·M + shrink·I
 
-    with the coefficients of the rule's form (`Coefficients`); G = A for a semi-gradient rule.
+    with the coefficients of the rule's form (`Coefficients`) and T, W of `System.coupling`; G is A
+    for a semi-gradient rule. For true on-line rules this is to first order in the step sizes.
 
     Parameters
     ----------
@@ -92,8 +92,7 @@ class MeanStability:
         c, p = system.rule.form.coefficients, system.p
         self._dual = system.rule.form.has_dual
         if self._dual:
-            T = c.saddle * system.A.T + c.correction * system.C
-            W = c.gram * system.M + c.shrink * np.eye(p)
+            T, W = system.coupling()
             self._G = np.block([[c.td * system.A, -T], [c.dual * system.A, -W]])
             h = np.concatenate([c.td * system.b, c.dual * system.b])
         else:

@@ -182,6 +182,8 @@ def of_batches(system: System) -> StepModel:
             "mean-square advice needs the noise, which A, b and M alone do not determine: give "
             "the problem, or a System.estimate(…, keep_batches=True)."
         )
+    if system.rule.form.has_further_traces:
+        raise Undefined(f"the noise of {system.rule}, which has further traces, is not modelled.")
     c, theta = system.rule.form.coefficients, system.fixed_point
     values, vectors = np.linalg.eigh((system.M + system.M.T) / 2)
     basis = vectors[:, values > 1e-11 * values[-1]]
@@ -193,7 +195,7 @@ def of_batches(system: System) -> StepModel:
         h = basis.T @ (batch.A @ theta + batch.b)
         p[:k, :k], p[:k, n] = c.td * A, c.td * h
         if n > k:
-            p[:k, k:n] = -c.saddle * A.T - c.correction * (A.T + M)
+            p[:k, k:n] = -c.saddle * A.T - c.correction * (A.T + M) + c.gram_theta * M
             q[k:n, :k], q[k:n, n] = c.dual * A, c.dual * h
             q[k:n, k:n] = -c.gram * M - c.shrink * np.eye(k)
     scale = np.sqrt(system.batch_steps * count / (count - 1))

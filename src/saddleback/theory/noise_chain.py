@@ -30,8 +30,9 @@ from saddleback import _validate, markov_chain
 from saddleback._typing import FloatArray, IntArray
 from saddleback.errors import InvalidParameter, Undefined
 from saddleback.problem import Problem
-from saddleback.rules import Coefficients, Rule, Terms, terms
+from saddleback.rules import Coefficients, Rule, Terms
 from saddleback.system import System
+from saddleback.system.trace_history import unroll
 from saddleback.theory.trace_ceiling import above_ceiling, trace_radius
 
 NEGLIGIBLE = 1e-9
@@ -137,6 +138,7 @@ class Noise:
             V[:, 1, k:n], V[:, 2, k:n] = self.e, self.phi
             U[:, 0, k:n] = beta * c.dual * self.e
             U[:, 1, :k] = -alpha * self.y
+            U[:, 2, :k] = alpha * c.gram_theta * self.phi
             U[:, 2, k:n] = -beta * c.gram * self.phi
         B = np.ones(n + 1)
         B[k:n] -= beta * c.shrink
@@ -165,12 +167,18 @@ def noise_chain(problem: Problem, rule: Rule, nodes: int = 400) -> Noise:
     >>> noise_chain(problems.two_state(gamma=0.9), GES(0.4), nodes=60).truncation_loss < 1e-4
     True
     """
+    if rule.form.has_further_traces:
+        raise Undefined(
+            f"the noise of {rule}, which has further traces, is not modelled. Give step sizes, or "
+            'choose them with step_sizes(…, method="mean").'
+        )
     system = System.exact(problem, rule)
     if problem.note:
         raise Undefined(f"the long-run distribution is not unique: {problem.note}")
     if trace_radius(problem, rule) >= 1.0:
         raise Undefined(above_ceiling(rule))
-    t, c = terms(rule, problem), rule.form.coefficients
+    problem, t, _ = unroll(problem, rule)
+    c = rule.form.coefficients
     visited = problem.Phi[problem.weights > 0]
     _check_size(rule, int((problem.visits > 0).sum()), int(np.linalg.matrix_rank(visited)))
     explored = Exploration(problem, t, _validate.count("noise_chain", "nodes", nodes))
@@ -204,7 +212,7 @@ def _span(rows: FloatArray) -> FloatArray:
 
 
 class Node(NamedTuple):
-    """A state (and action, if needed) with the discounted trace γ'e and follow-on trace γ'ρf."""
+    """A state (and action, if needed) with the discounted trace γ'e and follow-on trace βρf."""
 
     s: int
     a: int
@@ -234,6 +242,7 @@ class Exploration:
         self._problem, self._terms, self._max_nodes = problem, t, max_nodes
         mdp = problem.mdp
         self._kappa = t.kappa.reshape(mdp.n_states, -1)
+        self._follow = t.follow_decay(mdp.gamma)
         b = t.bootstrap.reshape(mdp.n_states, mdp.n_actions, -1)
         self._sampled = bool((b != b[:, :1]).any())
         self._scale = float(np.abs(t.phi).max()) or 1.0
@@ -302,8 +311,8 @@ class Exploration:
                         self.events.append(Event(n, j, *last))
                 if end == 1:
                     continue
-                trace = mdp.gamma * e * bool(self._kappa[s].any())
-                passed = mdp.gamma * t.rho[pair] * follow if t.emphasis else 0.0
+                trace = mdp.gamma * t.lead[pair] * e * bool(self._kappa[s].any())
+                passed = self._follow * t.rho[pair] * follow if t.emphasis else 0.0
                 for a1, choice in self._node_actions(s):
                     part, successor = q * (1.0 - end) * choice, Node(s, a1, trace, passed)
                     j = self._node_index(successor, mass * part)

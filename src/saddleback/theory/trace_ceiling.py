@@ -16,16 +16,18 @@ from saddleback import _validate
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.engine import Simulation
 from saddleback.errors import InvalidParameter, InvalidShape, RuleMismatch
+from saddleback.policies import ratio
 from saddleback.problem import Problem
-from saddleback.rules import Rule, as_rule, terms
+from saddleback.rules import Rule, as_rule
+from saddleback.system.trace_history import unroll
 
 
 def trace_radius(problem: Problem | Simulation, rule: Rule | str) -> float:
     """Spectral radius of γ²[p μ κ²]: E‖e‖² stays bounded iff it is less than 1.
 
-    With an emphasis it is the larger of that and the same radius with ρ in place of κ. For a
-    simulation it is the largest γ² Σ_a μκ² over its kinds of state, an upper bound on the radius
-    that is exact if all kinds agree.
+    With an emphasis it is the larger of that and the same radius with ρ in place of κ, and the β of
+    the emphasis, if it has one, in place of γ. For a simulation it is the largest γ² Σ_a μκ² over
+    its kinds of state, an upper bound on the radius that is exact if all kinds agree.
 
     Examples
     --------
@@ -35,19 +37,26 @@ def trace_radius(problem: Problem | Simulation, rule: Rule | str) -> float:
     """
     rule = as_rule(rule)
     if isinstance(problem, Simulation):
-        square = np.asarray(rule.trace.kappa(problem.target, problem.behaviour)) ** 2
+        kappa = np.asarray(rule.trace.kappa(problem.target, problem.behaviour))
+        if rule.trace.product_cap < np.inf:  # without the ratios, whose products are bounded
+            capped = np.minimum(ratio(problem.target, problem.behaviour), rule.trace.product_cap)
+            share = np.divide(kappa, capped, out=np.zeros_like(kappa), where=capped > 0)
+            return float((problem.gamma * share.max()) ** 2)
+        square = kappa**2
         return float(problem.gamma**2 * (problem.behaviour * square).sum(axis=1).max())
     _validate.instance("trace_radius", "problem", problem, Problem)
-    t, mdp = terms(rule, problem), problem.mdp
+    problem, t, _ = unroll(problem, rule)
+    mdp = problem.mdp
     visited = problem.visits > 0
 
-    def growth(factor: FloatArray) -> float:
+    def growth(factor: FloatArray, discount: float) -> float:
         flow = problem.behaviour * factor.reshape(problem.behaviour.shape) ** 2
-        K = mdp.gamma * np.einsum("sa,sat->st", flow, mdp.discounted)
+        K = discount**2 * np.einsum("sa,sat->st", flow, mdp.staying)
         return _radius(K[np.ix_(visited, visited)])
 
-    # An emphasis grows by γρ per step, for any λ.
-    return max(growth(t.kappa), growth(t.rho) if t.emphasis else 0.0)
+    # An emphasis grows by γρ (or βρ) per step, for any λ.
+    emphasis = growth(t.rho, t.follow_decay(mdp.gamma)) if t.emphasis else 0.0
+    return max(growth(t.kappa * t.lead, mdp.gamma), emphasis)
 
 
 def above_ceiling(rule: Rule) -> str:

@@ -1,0 +1,139 @@
+"""Fill the measured numbers of the pages: ``make numbers``, after ``make bench``.
+
+A number in a page is followed by a comment with its name, as in ``379<!--= one learner -->``.
+Numbers are computed here from the files in ``project/measurements``, copies of those that ``make
+bench`` and ``make weight`` wrote to ``results``. Without its file a number stays, and is reported.
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+MEASUREMENTS = DOCS / "project" / "measurements"
+NUMBER = re.compile(r"([\w.,–%-]+)<!--= (.+?) -->")
+
+
+def ratio(name, form):
+    """Return a ratio of bench.json, by its name there."""
+    return "bench", lambda m: format(m["ratios"][name], form)
+
+
+def compiling(features):
+    """Return the seconds of compiling the first evaluation."""
+    name = f"evaluate, {features}"
+    return "bench-compiling", lambda m: f"{m['runs'][name]['compiling']['cpu_s']:.1f}"
+
+
+def weight(name):
+    """Return the size of an installation."""
+    return "install", lambda m: f"{round(m['weight_mb'][name], -1):.0f}"
+
+
+def evaluation(k, key, form, unit=1.0):
+    """Return a measurement of the evaluation of log k."""
+    return "bench-logs", lambda m: format(m["evaluations"][k][key] / unit, form)
+
+
+def row_range(m):
+    """Return the microseconds of a row of the longest log, for the fastest and slowest trace."""
+    longest = list(m["logs"].values())[-1]
+    times = [
+        1e6 * seconds / longest["rows"]
+        for name, seconds in longest.items() if name not in ("rows", "read_s", "peak_mb")
+    ]  # fmt: skip
+    return f"{min(times):.2f}–{max(times):.2f}"
+
+
+def share(job, way):
+    """Return the throughput of a way to run the tasks of a job, relative to plain threads."""
+    return "scaling", lambda m: f"{m[job]['seconds'][PLAIN] / m[job]['seconds'][way]:.0%}"
+
+
+def plain_rate(job, unit, form):
+    """Return the throughput of plain threads, in millions per second."""
+    return "scaling", lambda m: format(m[job][unit] / m[job]["seconds"][PLAIN] / 1e6, form)
+
+
+def task_seconds(job):
+    """Return the seconds of a task."""
+    return "scaling", lambda m: f"{m[job]['seconds'][ONE] / m[job]['tasks']:.1f}"
+
+
+PLAIN, ONE, TWO, DASK = "plain, 2 threads", "--workers 1", "--workers 2", "--dask, 2 workers"
+
+NUMBERS = {
+    "oracle, µs": ("bench", lambda m: f"{m['ns_per_learner_step']['oracle'] / 1e3:.0f}"),
+    "one learner": ratio("one learner: oracle / engine", ".0f"),
+    "121 learners": ratio("121 learners: oracle / engine", ",.0f"),
+    "121 learners, C": ratio("121 learners: engine / plain C", ".2f"),
+    "one learner, C": ratio("1 learner: engine / plain C", ".2f"),
+    "hashed": ratio("p = 10⁶ / p = 10³, same tiles hashed", ".2f"),
+    "fine": ratio("p = 10⁶ / p = 10³, fine tiles", ".2f"),
+    "fine, ns": (
+        "bench", lambda m: f"{m['ns_per_step_by_size_16']['fine_tiles']['1000000']:.0f}"
+    ),
+    "accesses, ns": ("bench", lambda m: f"{m['ns_per_step_rows_alone_16']['fine_tiles']:.0f}"),
+    "λ": ratio("largest over λ > 0 / λ = 0", ".2f"),
+    "paper, s": ("bench", lambda m: f"{m['paper']['learning_cpu_s_for_5_runs']:.0f}"),
+    "tiles, s": compiling("tiles:8x4"),
+    "polynomial, s": compiling("polynomial:3"),
+    "base, MB": weight("base"),
+    "all, MB": weight("all"),
+    "row, µs": ("bench-logs", row_range),
+    "short, rows": evaluation(0, "rows", ","),
+    "short, s": evaluation(0, "seconds", ".1f"),
+    "long, rows": evaluation(1, "rows", ","),
+    "long, s": evaluation(1, "seconds", ".1f"),
+    "long, GB": evaluation(1, "peak_mb", ".1f", 1e3),
+    "longest, s": evaluation(2, "seconds", ".0f"),
+    "longest, GB": evaluation(2, "peak_mb", ".1f", 1e3),
+    "study, s": task_seconds("study"),
+    "study, plain": plain_rate("study", "learner_steps", ".0f"),
+    "study, 1": share("study", ONE),
+    "study, 2": share("study", TWO),
+    "study, dask": share("study", DASK),
+    "log, s": task_seconds("log"),
+    "log, plain": plain_rate("log", "rows", ".2f"),
+    "log, 1": share("log", ONE),
+    "log, 2": share("log", TWO),
+    "log, dask": share("log", DASK),
+}  # fmt: skip
+"""The file that each number is computed from, and how."""
+
+
+def numbers():
+    """Return the numbers that were measured, as they are printed, by name."""
+    files = {
+        path.stem: json.loads(path.read_text(encoding="utf-8"))
+        for path in MEASUREMENTS.glob("*.json")
+    }
+    return {name: show(files[file]) for name, (file, show) in NUMBERS.items() if file in files}
+
+
+def pages():
+    """Return the pages that may have such numbers."""
+    return [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))]
+
+
+def fill(text, measured):
+    """Return the text of a page with the numbers that were measured."""
+    return NUMBER.sub(lambda m: f"{measured.get(m[2], m[1])}<!--= {m[2]} -->", text)
+
+
+def main():
+    """Fill in every page; print the names of those that change, and of missing files."""
+    measured = numbers()
+    for page in pages():
+        text = page.read_text(encoding="utf-8")
+        filled = fill(text, measured)
+        if filled != text:
+            page.write_text(filled, encoding="utf-8")
+            sys.stdout.write(f"{page.relative_to(DOCS.parent)}\n")
+    for file in sorted({NUMBERS[name][0] for name in set(NUMBERS) - set(measured)}):
+        sys.stdout.write(f"not measured: {file}.json\n")
+
+
+if __name__ == "__main__":
+    main()
