@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import textwrap
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -174,11 +175,11 @@ def _run(chosen: Sequence[str], options: Options, console: Console) -> None:
                     console.print(f"  {path}", highlight=False)
     if len(chosen) > 1:
         parts = ", ".join(f"{name} {took:.0f}" for name, took in seconds.items())
-        echo(
-            f"\nSeconds: {parts}; {time.perf_counter() - begun:.0f} in all, some at the same time, "
-            f"and {time.process_time():.0f} of computing.",
-            err=True,
+        text = (
+            f"Seconds: {parts}; {time.perf_counter() - begun:.0f} in all, some at the same time, "
+            f"and {time.process_time():.0f} of computing."
         )
+        echo("\n" + textwrap.fill(text, 80), err=True)
 
 
 @contextmanager
