@@ -26,11 +26,11 @@ DURATIONS := .venv/durations
 step = @echo '$(2)'; begun=$$(date +%s); $(2) && printf '%5d s  %s\n' $$(($$(date +%s) - begun)) '$(1)' >> $(DURATIONS)
 
 # Figures shown in the README and the documentation.
-SHOWN := stability theorem1 two-state baird step-size theory advice evaluation-page \
+SHOWN := stability theorem1 two-state baird step-size theory advice evaluation-page map \
   mountain-car-paper-curves mountain-car-paper-distribution mountain-car-usual-sensitivity
 
 # Those of them that `saddleback paper` also draws as PDF.
-PRINTED := $(filter-out advice evaluation-page,$(SHOWN))
+PRINTED := $(filter-out advice evaluation-page map,$(SHOWN))
 
 .PHONY: paper map mutants test quick lint examples suite kernels quick-suite gpu gpu-bench docs bench weight numbers advice states traces coverage verdicts accuracy faults peers open-bandit evaluation-page figures clean
 .DEFAULT_GOAL := paper
@@ -40,14 +40,14 @@ paper: $(RUN)
 	$(BIN)/saddleback paper all --out results
 
 # Where GES leads, over problems, λ, step sizes and measures: a table, results/map.json and a figure.
-# Two minutes of computing; a run that was stopped continues.
+# Less than three minutes of computing; a run that was stopped continues.
 map: $(DEV)
 	$(BIN)/python -m benchmarks.ges_map
 
 # The share of a sample of mutants of the code that the tests kill; results/mutants.json.
 # MUTANTS='--sample 100 --seed 1' for others; each takes a minute or two.
 mutants: $(DEV)
-	$(BIN)/python benchmarks/mutants.py $(MUTANTS)
+	$(BIN)/python -m benchmarks.mutants $(MUTANTS)
 
 # Linters, types, import layers, the complete suite (which builds the documentation), and the kernel
 # tests again with the compiler off. The examples run before the suite, so that its workers can load
@@ -147,7 +147,7 @@ evaluation-page: $(DEV)
 
 # Recreate the figures of the README and the documentation.
 figures: paper map advice evaluation-page
-	cp $(SHOWN:%=results/%.png) results/map.png docs/figures/
+	cp $(SHOWN:%=results/%.png) docs/figures/
 	cp $(PRINTED:%=results/%.pdf) docs/figures/
 	cp results/reproduction.md docs/paper/
 

@@ -22,6 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
+from .machine import machine_line
+
 ROOT = Path(__file__).parents[1]
 
 TESTS = {
@@ -131,9 +133,10 @@ def main() -> None:
     given = parser.parse_args()
     packages = [given.package] if given.package else list(TESTS)
     files = [p for name in packages for p in sorted((ROOT / "src/saddleback" / name).glob("*.py"))]
-    found = [mutant for path in files for mutant in mutants_of(path)]
+    candidates = [mutant for path in files for mutant in mutants_of(path)]
     rng = np.random.default_rng(given.seed)
-    chosen = [found[k] for k in rng.choice(len(found), given.sample, replace=False)]
+    chosen = [candidates[k] for k in rng.choice(len(candidates), given.sample, replace=False)]
+    print(machine_line())
     begun, killed = time.monotonic(), []
     with tempfile.TemporaryDirectory() as folder:
         source, plain = Path(folder) / "src", Path(folder) / "cache"
@@ -156,12 +159,12 @@ def main() -> None:
     seconds = time.monotonic() - begun
     print(
         f"{sum(killed)} of {len(killed)} mutants killed ({np.mean(killed):.0%}), drawn with seed "
-        f"{given.seed} from {len(found):,}; {seconds:.0f} s"
+        f"{given.seed} from {len(candidates):,}; {seconds:.0f} s"
     )
     results = [asdict(mutant) | {"killed": k} for mutant, k in zip(chosen, killed, strict=True)]
     out = ROOT / "results"
     out.mkdir(exist_ok=True)
-    content = {"seed": given.seed, "all": len(found), "seconds": seconds, "mutants": results}
+    content = {"seed": given.seed, "all": len(candidates), "seconds": seconds, "mutants": results}
     (out / "mutants.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
 
 

@@ -4,14 +4,25 @@ import json
 
 import numpy as np
 import pytest
-from benchmarks import accuracy, compare, errors_of_peers, judgements, machine, tree_fqe, verdicts
+from benchmarks import (
+    accuracy,
+    compare,
+    errors_of_peers,
+    judgements,
+    machine,
+    mutants,
+    tree_fqe,
+    verdicts,
+)
 from benchmarks.errors_by_method import AUTOMATIC, CLOSED, candidate_values, estimated_values
 from benchmarks.families import FAMILIES
 from benchmarks.families.family import Case
+from benchmarks.ges_map import __main__ as ges_map
 from benchmarks.resumable import measure_cases
 
 import saddleback as sb
 from saddleback.ope.consensus import CandidateFit
+from saddleback.sweep import RuleResults
 
 
 def square(x, sign):
@@ -201,3 +212,42 @@ def test_files_and_folders_of_a_benchmark_are_compared(tmp_path, capsys, monkeyp
     assert first.startswith(machine.commit())
     assert moves == ["    3.00 ×  s: 1 → 3"]
     assert last == "1 of 1 numbers moved by more than 20%."
+
+
+def test_mutants_are_single_changes_of_the_code():
+    path = mutants.ROOT / "src/saddleback/system/linear_stability.py"
+    text = path.read_text(encoding="utf-8")
+    candidates = list(mutants.mutants_of(path))
+    verdict = next(m for m in candidates if "z[0].real >= 0" in text.splitlines()[m.line - 1])
+    assert (verdict.old, verdict.new, verdict.package) == (">=", ">", "system")
+    assert "if z[0].real > 0:" in verdict.apply(text)
+    assert {(m.old, m.new) for m in candidates} >= {
+        ("-", "+"),
+        ("*", "/"),
+        ("1e-11", "(1e-11 + 1)"),
+    }
+    for mutant in candidates[::7]:
+        compile(mutant.apply(text), str(mutant), "exec")
+
+
+def test_the_map_finds_the_leader_and_its_advantage():
+    def results(final):
+        values = np.asarray(final, dtype=float)[:, None, :, None] * np.ones((1, 2, 1, 1))
+        steps = np.ones(values.shape[2])
+        return RuleResults(
+            "p", "r", "r", 0.5, steps, steps[:, None], np.ones(1), "β/α", np.array([0, 9]),
+            np.arange(len(values)), {"error": values}, np.full(values[:, 0].shape, -1),
+        )  # fmt: skip
+
+    rules = {
+        "GES": results([[1.0, 9.0], [1.2, 9.0]]), "GQ": results([[10.0, 70.0], [12.0, 0.1]]),
+        "ABQ": results([[40.0, 50.0], [40.0, 50.0]]), "GTB": results([[20.0, 20.0], [20.0, 20.0]]),
+    }  # fmt: skip
+    for measure in ("error", "area"):
+        cell = ges_map.cell_of(
+            "paper's steps, α/4; 0.2, car, greedy", rules, measure, np.random.default_rng(0)
+        )
+        assert (cell.grid, cell.lam, cell.problem) == ("paper's steps, α/4", "0.2", "car, greedy")
+        assert (cell.leader, cell.verdict) == ("GES", "ahead")
+        assert cell.advantage == pytest.approx(1.0)  # GQ's best setting by the mean is its first
+        assert cell.low <= cell.advantage <= cell.high

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from benchmarks.machine import machine_line
 
 from saddleback import plots
 from saddleback._typing import FloatArray
 from saddleback.sweep import RuleResults, read_results, read_study, run_study
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 STUDIES = ("small", "car")
 LAMBDAS = ("0", "0.2", "0.4", "0.6", "0.8", "0.99")
 
@@ -111,9 +112,9 @@ def draw(cells: list[Cell], out: Path) -> None:
     rows = list(dict.fromkeys((cell.problem, cell.grid) for cell in cells))
     caption = (
         "Advantage of GES: value of the best of GQ, ABQ and GTB ÷ that of GES, each with its best "
-        "of 121 settings. Blue: GES is ahead, orange: behind, up to a factor of 100; letters: the "
-        "rule that leads, in capitals where the 95% interval over runs excludes 1. Grey: not "
-        "measured."
+        "of 121 settings. Purple: GES is ahead, orange: behind, up to a factor of 100. Letters: "
+        "the rule that leads (G: GES, Q: GQ, A: ABQ, T: GTB), in capitals where the 95% interval "
+        "over runs excludes 1. Grey: not measured."
     )
     with plots.style():
         figure, axes = plots.panels(
@@ -166,12 +167,13 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a smoke test")
     parser.add_argument("--out", type=Path, default=Path("results"))
     given = parser.parse_args()
+    print(machine_line())
     begun, rng, cells = time.process_time(), np.random.default_rng(0), []
     for name in STUDIES:
         folder = given.out / f"map-{name}"
         folder.parent.mkdir(parents=True, exist_ok=True)
         run_study(
-            read_study(HERE / f"{name}.toml", quick=given.quick), folder, folder=HERE, workers=2
+            read_study(FOLDER / f"{name}.toml", quick=given.quick), folder, folder=FOLDER, workers=2
         )
         cells += cells_of(folder, rng)
     draw(cells, given.out)

@@ -26,20 +26,20 @@ def results_of(final, diverged_at=None):
 
 def test_levels_are_those_of_numpy():
     final = np.array([[1.0, 4.0], [3.0, 4.0], [8.0, 4.1], [2.0, 4.2]])
-    found = level(results_of(final), "m")
-    assert found.mean == 3.5  # of the first setting
-    assert found.quartiles == tuple(np.quantile(final[:, 0], (0.25, 0.5, 0.75)))
-    assert found.spread == np.subtract(*found.quartiles[::-2])
+    result = level(results_of(final), "m")
+    assert result.mean == 3.5  # of the first setting
+    assert result.quartiles == tuple(np.quantile(final[:, 0], (0.25, 0.5, 0.75)))
+    assert result.spread == np.subtract(*result.quartiles[::-2])
 
 
 def test_a_diverged_run_makes_the_mean_infinite_but_not_the_median():
     diverged = np.full((4, 1, 1), -1)
     diverged[3] = 7
-    found = level(results_of([[1.0], [2.0], [3.0], [0.0]], diverged), "m")
-    assert (found.mean, found.quartiles[1]) == (np.inf, 2.5)
+    result = level(results_of([[1.0], [2.0], [3.0], [0.0]], diverged), "m")
+    assert (result.mean, result.quartiles[1]) == (np.inf, 2.5)
     diverged[:] = 7
-    found = level(results_of([[1.0], [2.0], [3.0], [0.0]], diverged), "m")
-    assert (found.quartiles, found.spread) == ((np.inf,) * 3, np.inf)
+    result = level(results_of([[1.0], [2.0], [3.0], [0.0]], diverged), "m")
+    assert (result.quartiles, result.spread) == ((np.inf,) * 3, np.inf)
 
 
 def test_ahead_means_in_mean_and_median():

@@ -67,8 +67,8 @@ def projections(A, b):
     return np.einsum("ki,...ij,kj->...k", u, A, w) + np.einsum("ki,...i->...k", u, b)
 
 
-def agree(ours, other, noise):
-    one, error = mean_and_error(ours)
+def agree(by_pi, other, noise):
+    one, error = mean_and_error(by_pi)
     spread = np.hypot(error, noise)
     assert np.median(spread / np.abs(other)) < 0.03  # precise enough to see a difference
     assert np.abs((one - other) / spread).max() < 4.5
@@ -80,10 +80,10 @@ def test_systems_by_rollouts_are_those_of_plain_means():
     assert sb.theory.trace_radius(CAR, sb.GES(0.95)) > 1
     plain = [direct_means(0.95, 300, np.random.default_rng(k)) for k in range(10)]
     A, b = (np.array(part) for part in zip(*plain, strict=True))
-    ours = replicated(0.95, starts=300, count=10)
-    agree(projections(*ours), *mean_and_error(projections(A, b)))
+    by_pi = replicated(0.95, starts=300, count=10)
+    agree(projections(*by_pi), *mean_and_error(projections(A, b)))
     # What the expected features are good for: as many rollouts, but less noise.
-    noise = [np.linalg.norm(mean_and_error(samples)[1]) for samples in (ours[0], A)]
+    noise = [np.linalg.norm(mean_and_error(samples)[1]) for samples in (by_pi[0], A)]
     assert noise[0] < 0.7 * noise[1]
 
 
@@ -98,23 +98,23 @@ def test_systems_by_rollouts_are_those_of_importance_traces_below_the_ceiling():
 def test_errors_of_rollouts_add_up_to_the_residual_of_the_system():
     lambdas = (0.4, 0.99)
     theta = np.random.default_rng(0).normal(size=CAR.p)
-    for lam, found in rollout_systems(CAR, lambdas, 300, seed(2)).items():
+    for lam, estimates in rollout_systems(CAR, lambdas, 300, seed(2)).items():
         total = np.zeros(CAR.p)
         for piece in pieces(CAR, 300, seed(2)):
             np.add.at(total, piece.pairs, errors_of(piece, CAR, lam, theta)[:, None])
         np.testing.assert_allclose(
-            total / 300, found.system.A @ theta + found.system.b, rtol=1e-9, atol=1e-9
+            total / 300, estimates.system.A @ theta + estimates.system.b, rtol=1e-9, atol=1e-9
         )
         # At the fixed point they cancel, where the pairs reach.
-        visited = np.diag(found.system.M) > 0
-        np.testing.assert_allclose(found.noise.sum(axis=0)[visited], 0, atol=1e-6)
+        visited = np.diag(estimates.system.M) > 0
+        np.testing.assert_allclose(estimates.noise.sum(axis=0)[visited], 0, atol=1e-6)
 
 
 def test_a_lambda_has_the_same_system_with_and_without_others():
-    alone = rollout_systems(CAR, (0.7,), 60, seed(3))[0.7]
+    single = rollout_systems(CAR, (0.7,), 60, seed(3))[0.7]
     together = rollout_systems(CAR, (0.5, 0.7), 60, seed(3))[0.7]
-    assert np.array_equal(alone.system.A, together.system.A)
-    assert np.array_equal(alone.system.b, together.system.b)
+    assert np.array_equal(single.system.A, together.system.A)
+    assert np.array_equal(single.system.b, together.system.b)
 
 
 @pytest.mark.statistical
@@ -123,13 +123,13 @@ def test_the_standard_error_of_a_fixed_point_is_its_spread(rule):
     """Its square is the variance, to first order; GTB's comes from batches of experience."""
     effort = Effort(starts=0, steps=0, pairs=300, returns=40, sample=0)
     values = reference_values(CAR, effort, seed(4))
-    found = [
+    estimates = [
         rollout_systems(CAR, (0.9,), 1500, seed(5, k))[0.9].mse(values)
         if rule == sb.GES(0.9)
         else with_noise(CAR, rule, 30_000, seed(6, k)).mse(values)
         for k in range(24)
     ]
-    claimed = np.sqrt(np.mean([each.error**2 for each in found]))
-    spread = np.std([each.value for each in found], ddof=1)
+    claimed = np.sqrt(np.mean([one.error**2 for one in estimates]))
+    spread = np.std([one.value for one in estimates], ddof=1)
     assert 0.65 < spread / claimed < 1.5
-    assert all(0 < each.added < 0.5 * each.value for each in found)
+    assert all(0 < one.added < 0.5 * one.value for one in estimates)

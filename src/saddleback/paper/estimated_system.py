@@ -132,17 +132,17 @@ def from_experience(
     car: Simulation, rule: Rule, steps: int, seed: np.random.SeedSequence
 ) -> System:
     """Estimate a system from experience of μ, without standard errors."""
-    found = System.estimate(car, rule, steps=steps, rng=seed, batches=2)
-    return System(found.A, found.b, found.M, found.C, rule)
+    estimate = System.estimate(car, rule, steps=steps, rng=seed, batches=2)
+    return System(estimate.A, estimate.b, estimate.M, estimate.C, rule)
 
 
 def with_noise(
     car: Simulation, rule: Rule, steps: int, seed: np.random.SeedSequence
 ) -> EstimatedSystem:
     """Estimate a system from experience of μ, with the noise from batches of it."""
-    found = System.estimate(car, rule, steps=steps, rng=seed, batches=BATCHES, keep_batches=True)
-    assert found.batches is not None
-    theta = fixed_point(found)
-    rows = np.array([batch.A @ theta + batch.b for batch in found.batches])
-    system = System(found.A, found.b, found.M, found.C, rule)
+    estimate = System.estimate(car, rule, steps=steps, rng=seed, batches=BATCHES, keep_batches=True)
+    assert estimate.batches is not None
+    theta = fixed_point(estimate)
+    rows = np.array([batch.A @ theta + batch.b for batch in estimate.batches])
+    system = System(estimate.A, estimate.b, estimate.M, estimate.C, rule)
     return EstimatedSystem(system, theta, rows / np.sqrt(BATCHES * (BATCHES - 1)))

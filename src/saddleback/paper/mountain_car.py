@@ -83,12 +83,12 @@ def fixed_point_tasks(options: Options) -> list[Task]:
         return parquet_bytes(pa.Table.from_pylist(rows))
 
     def trusted(progress: Progress | None) -> bytes:
-        found = {str(rule): truth.estimate(rule.trace).mse(truth.values) for rule in rules}
+        measured = {str(rule): truth.estimate(rule.trace).mse(truth.values) for rule in rules}
         noise = float(np.sqrt(truth.values.noise))
         rows = [
             {"rule": name, "mse": own.value, "error": own.error, "added": own.added,
              "error_of_q": noise}
-            for name, own in found.items()
+            for name, own in measured.items()
         ]  # fmt: skip
         return parquet_bytes(pa.Table.from_pylist(rows))
 

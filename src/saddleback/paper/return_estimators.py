@@ -39,18 +39,18 @@ def paths(problem: Problem, state: int, action: int, horizon: int) -> Iterator[P
     if horizon == 1:
         yield Path(1.0, *map(np.array, first))
         return
-    for s, chance in enumerate(mdp.P[state, action]):
+    for s, reached in enumerate(mdp.P[state, action]):
         for a, likely in enumerate(problem.behaviour[s]):
-            if chance * likely > 0:
+            if reached * likely > 0:
                 for path in paths(problem, s, a, horizon - 1):
                     yield Path(
-                        chance * likely * path.probability,
+                        reached * likely * path.probability,
                         np.concatenate([first[0], path.ratios]),
                         np.concatenate([first[1], path.rewards]),
                     )
 
 
-class Moments(NamedTuple):
+class EstimatorMoments(NamedTuple):
     """Mean and variance of an estimator at each pair, [S, A]."""
 
     mean: FloatArray
@@ -59,7 +59,7 @@ class Moments(NamedTuple):
 
 def estimator_moments(
     problem: Problem, horizon: int, *, per_decision: bool, first_ratio: bool
-) -> Moments:
+) -> EstimatorMoments:
     """Return mean and variance of an estimator from each pair; ``first_ratio`` includes ρ_0."""
     gamma, shape = problem.mdp.gamma, problem.mdp.R.shape
     mean, square = np.zeros(shape), np.zeros(shape)
@@ -71,7 +71,7 @@ def estimator_moments(
             value = float(weights * gamma ** np.arange(horizon) @ path.rewards)
             mean[s, a] += path.probability * value
             square[s, a] += path.probability * value**2
-    return Moments(mean, square - mean**2)
+    return EstimatorMoments(mean, square - mean**2)
 
 
 def values(problem: Problem, horizon: int) -> FloatArray:

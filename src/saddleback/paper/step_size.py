@@ -65,10 +65,10 @@ def by_schedule(comparisons: Sequence[Comparison]) -> Results:
 
 def results_of(options: Options, read: Callable[[str, Options], list[Comparison]]) -> Results:
     """Return the results of all studies, which ``read`` runs or reads."""
-    found: Results = {}
+    results: Results = {}
     for study in STUDIES:
-        found |= by_schedule(read(study, options))
-    return found
+        results |= by_schedule(read(study, options))
+    return results
 
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:

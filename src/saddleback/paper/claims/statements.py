@@ -51,7 +51,7 @@ def _fact_1(count: int = 100) -> Claim:
     return Claim(
         "Fact 1: the conjugate is 1/α-smooth and 1/β-strongly convex, ∇f* inverts ∇f",
         f"True of {count} random quadratics (error {number(error, 1)}) with ‖∇f(u)−∇f(v)‖ ≤ "
-        f"β‖u−v‖. As printed, for f itself, no strongly convex f satisfies it: here |f(u)−f(0)| "
+        f"β‖u−v‖. As printed, for f itself, no strongly convex f satisfies it: here f(u) − f(0) "
         f"reaches {number(steepest)}·β‖u‖",
         verdict(bool(error < 1e-9), bool(steepest <= 1)),
     )
@@ -76,11 +76,11 @@ def _importance_sampling(horizon: int = 8) -> Claim:
     errors, spread = {}, {}
     for first in (True, False):
         for per_decision in (False, True):
-            found = return_estimators.estimator_moments(
+            moments = return_estimators.estimator_moments(
                 problem, horizon, per_decision=per_decision, first_ratio=first
             )
-            errors[first, per_decision] = float(np.abs(found.mean - truth).max())
-            spread[first, per_decision] = float(found.variance.max())
+            errors[first, per_decision] = float(np.abs(moments.mean - truth).max())
+            spread[first, per_decision] = float(moments.variance.max())
     return Claim(
         "Appendix A: ordinary and per-decision importance sampling are unbiased for q^π(s, a)",
         f"Two-state, {horizon} steps, all trajectories from each pair: off by up to "
