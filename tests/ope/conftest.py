@@ -20,7 +20,7 @@ def no_opinion(monkeypatch):
 def known_opinions():
     """Find the consensus on the same sample and policy once for the tests of a file."""
     module = sys.modules["saddleback.ope.sample_consensus"]
-    find, known = module.find_consensus, {}
+    find, results = module.find_consensus, {}
 
     def find_once(sample, target, gamma, horizon=None, **options):
         progress = options.pop("progress", None)
@@ -32,11 +32,11 @@ def known_opinions():
         for array in (vars(sample) | policy).values():
             content.update(repr(np.shape(array)).encode() + np.asarray(array).tobytes())
         key = (content.digest(), target, gamma, horizon, options["thorough"])
-        if key not in known:
-            known[key] = find(sample, target, gamma, horizon, **options)
+        if key not in results:
+            results[key] = find(sample, target, gamma, horizon, **options)
         if progress is not None:
             progress(1.0)
-        return known[key]
+        return results[key]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "find_consensus", find_once)

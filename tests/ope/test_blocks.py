@@ -13,7 +13,9 @@ from saddleback.log.episode_blocks import BlockNumbers
 from saddleback.ope.sandwich import interval_from_blocks
 
 DATA = columns([7] * 50 + [3] * 50, "terminated", seed=4)
-WIDE = columns([7] * 50 + [3] * 50, "terminated", d=3, seed=4)  # too many columns for tiles
+THREE_COLUMNS = columns(
+    [7] * 50 + [3] * 50, "terminated", d=3, seed=4
+)  # too many columns for tiles
 LOGS = {"continuous": (DATA, target, FOURIER), "repeated": (walk_log().data, TARGET, "states")}
 
 
@@ -40,7 +42,7 @@ def evaluated(data, policy, features):
 
 @pytest.mark.parametrize("kind", [*LOGS, "automatic features"])
 def test_ids_change_nothing(kind):
-    data, policy, features = LOGS.get(kind, (WIDE, target, None))
+    data, policy, features = LOGS.get(kind, (THREE_COLUMNS, target, None))
     expected = evaluated(data, policy, features)
     count = len(np.unique(data["episode_id"]))
     for ids in (np.random.default_rng(1).permutation(count), [f"visit {k}" for k in range(count)]):

@@ -252,16 +252,16 @@ def test_pendulum():
     returns = sum(gamma**t * reward for t, _, _, reward, _ in run(4000, 250, 0.9, 0.5, 0))
     columns = {f"{prefix}obs_{k}": [] for prefix in ("", "next_") for k in range(3)}
     columns |= {name: [] for name in ("episode_id", "action_0", "reward", "truncated")}
-    for t, seen, action, reward, after in run(200, 100, 0.7, 1.0, 1):
+    for t, seen, action, reward, after in run(100, 100, 0.7, 1.0, 1):
         for k in range(3):
             columns[f"obs_{k}"].append(seen[:, k])
             columns[f"next_obs_{k}"].append(after[:, k])
-        columns["episode_id"].append(np.arange(200))
+        columns["episode_id"].append(np.arange(100))
         columns["action_0"].append(action)
         columns["reward"].append(reward)
-        columns["truncated"].append(np.full(200, t == 99))
+        columns["truncated"].append(np.full(100, t == 99))
     data = {name: np.stack(parts, axis=1).ravel() for name, parts in columns.items()}
-    data["terminated"] = np.zeros(20_000, bool)
+    data["terminated"] = np.zeros(10_000, bool)
     policy = Gaussian(lambda obs: 0.9 * torque(obs), 0.25)
     result = sb.evaluate(sb.Log(data), {"new": policy}, gamma=gamma)
     low, high = result.verdicts[0].interval_with_gap

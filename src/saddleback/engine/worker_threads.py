@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from threading import Condition
 
 from saddleback.engine.learner_batch import Learners
@@ -41,7 +41,10 @@ class Workers:
             self._pool.submit(self._advance, n, self._chunks)
             for n in range(1, len(self._shares)) if self._pool is not None
         ]  # fmt: skip
-        done = self._advance(0, self._chunks)
+        try:
+            done = self._advance(0, self._chunks)
+        finally:
+            wait(jobs)
         for job in jobs:
             job.result()
         for group, count in zip(self._groups, done, strict=True):
@@ -119,7 +122,9 @@ class SharedChunks:
                 self._changed.notify_all()
 
     def end(self) -> None:
-        """Let no thread wait for another."""
+        """End for all threads, after the chunks that they have."""
         with self._changed:
             self._ended = True
+            for waiting in self._waiting:
+                waiting.clear()
             self._changed.notify_all()

@@ -21,7 +21,7 @@ FOLDS = 5
 
 
 @dataclass(frozen=True, eq=False)
-class CrossFitted:
+class CrossFittedPolicy:
     """μ̂ fitted to a log, and fits without each fold of its episodes.
 
     Attributes
@@ -38,7 +38,7 @@ class CrossFitted:
     --------
     >>> constant = lambda p: lambda states: np.full((len(states), 1), p)
     >>> ids, fold = np.array([5, 9], np.uint64), np.array([1, 0])
-    >>> policy = CrossFitted(constant(0.1), (constant(0.2), constant(0.3)), ids, fold)
+    >>> policy = CrossFittedPolicy(constant(0.1), (constant(0.2), constant(0.3)), ids, fold)
     >>> policy.of_episodes(np.zeros((3, 2)), np.array([9, 5, 7], np.uint64)).ravel()
     array([0.2, 0.3, 0.1])
     """

@@ -19,7 +19,7 @@ from saddleback import _registry, _validate
 from saddleback._typing import FloatArray, IntArray, OffsetArray
 from saddleback.errors import InvalidParameter
 from saddleback.log.arrow_decode import as_floats
-from saddleback.log.cross_fitting import FOLDS, CrossFitted
+from saddleback.log.cross_fitting import FOLDS, CrossFittedPolicy
 from saddleback.log.episode_blocks import BlockNumbers
 from saddleback.log.log import Log
 from saddleback.log.propensity_models import (
@@ -194,7 +194,7 @@ def _read_decisions(log: Log, stride: int) -> _Decisions:
 
 def _cross_fit(
     data: _Decisions, method: str, bins: int | None, n_actions: int, prior: float
-) -> tuple[CrossFitted, str]:
+) -> tuple[CrossFittedPolicy, str]:
     """Fit a model to all rows, and to those outside each fold; return them and a description."""
     shares = np.bincount(data.actions, minlength=n_actions) / len(data.actions)
     if method != "counts" and (shares > 0).sum() < 2:
@@ -215,7 +215,9 @@ def _cross_fit(
     others = _fit_others(data, fit, policy)
     used = np.unique(data.episode)  # others were not seen, so that the fit to all rows will do
     order = np.argsort(data.ids[used], kind="stable")
-    return CrossFitted(policy, others, data.ids[used][order], data.fold[used][order]), description
+    return CrossFittedPolicy(
+        policy, others, data.ids[used][order], data.fold[used][order]
+    ), description
 
 
 def _fit_others(

@@ -16,7 +16,7 @@ from saddleback.log.action_names import listed
 from saddleback.log.altered_rows import AlteredRows
 from saddleback.log.arrow_decode import DecodedRows
 from saddleback.log.categories import are_numbers
-from saddleback.log.cross_fitting import CrossFitted, row_ids
+from saddleback.log.cross_fitting import CrossFittedPolicy, row_ids
 from saddleback.log.diagnostics import Finding
 from saddleback.log.named_columns import with_columns
 from saddleback.log.policy_query import check_policy_rows, query_policy
@@ -154,7 +154,7 @@ class LogReader:
         """Query μ in every state, and in those that truncated rows led to."""
         tables, n_actions = dict(rows.tables), self._log.n_actions
         finite = np.flatnonzero(np.isfinite(rows.observations).all(axis=1))
-        if isinstance(policy, CrossFitted):
+        if isinstance(policy, CrossFittedPolicy):
             ids, estimate = row_ids(rows.ids, rows.starts), policy.of_episodes
 
             def query(states: FloatArray, which: IntArray) -> FloatArray:
