@@ -87,7 +87,8 @@ def kernels(session: nox.Session) -> None:
         if "mark.kernel" in path.read_text(encoding="utf-8")
     ]  # fmt: skip
     off = {"NUMBA_DISABLE_JIT": "1"}
-    session.run("coverage", "run", "-m", "pytest", "-q", "-m", "kernel", *files, env=off)
+    chosen = "kernel and not statistical"  # those take many steps
+    session.run("coverage", "run", "-m", "pytest", "-q", "-m", chosen, *files, env=off)
     session.run("coverage", "report", "--fail-under=100", "--skip-covered")
 
 

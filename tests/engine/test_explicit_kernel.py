@@ -6,7 +6,7 @@ import pytest
 import saddleback as sb
 from helpers.problems import as_list, problem_for
 from oracles import naive
-from saddleback import System, learn, problems
+from saddleback import System, learn
 from saddleback.engine import update_settings
 from saddleback.errors import InvalidParameter, RuleMismatch, Undefined
 from saddleback.learning.device import choose_device
@@ -46,13 +46,15 @@ def test_on_policy_htd_is_td():
     np.testing.assert_allclose(system.A_mu, system.A, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("rule", ["GES:0.9", "GQ:0.9", "ExpectedSarsa:0.5"])
+@pytest.mark.parametrize(
+    "rule", ["GES:0.9", "GQ:0.9", "ExpectedSarsa:0.5", "Retrace:0.9+RegularisedCorrection"]
+)
 def test_both_kernels_agree_on_forms_that_need_only_one(rule, monkeypatch):
-    car = problems.mountain_car()
-    options = dict(alpha=[1e-3, 1e-2], beta=1e-3, episodes=3, rng=2, theta0=-1.0, metrics={})
-    lazy = learn(rule, car, **options)
+    problem = problem_for("GES", seed=4, termination=0.05)
+    options = dict(alpha=[1e-3, 1e-2], beta=1e-3, steps=300, rng=2, theta0=-1.0, metrics={})
+    lazy = learn(rule, problem, **options)
     monkeypatch.setattr(sb.Form, "has_further_traces", True)
-    explicit = learn(rule, car, **options)
+    explicit = learn(rule, problem, **options)
     np.testing.assert_allclose(explicit.theta, lazy.theta, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(explicit.omega, lazy.omega, rtol=1e-9, atol=1e-12)
 

@@ -1,4 +1,4 @@
-"""Continuous actions: exact expectations, a linear-quadratic problem, density ratios, kernels."""
+"""Continuous actions: a linear-quadratic problem, density ratios, kernels."""
 
 from __future__ import annotations
 
@@ -17,14 +17,6 @@ from helpers.linear_quadratic import (
     simulate,
     starts,
     value,
-)
-from saddleback.features.action_distribution import GaussianActions
-from saddleback.features.state_action import (
-    FourierByAction,
-    JointCustom,
-    JointFourier,
-    JointMonomials,
-    JointScaling,
 )
 from saddleback.log.continuous_targets import as_continuous_targets
 from saddleback.ope.action_candidates import action_candidates
@@ -49,46 +41,6 @@ def pair(obs):
 
 def draw(obs, rng):
     return new(obs) + rng.standard_normal((len(obs), 2)) @ np.linalg.cholesky(SMALL).T
-
-
-def case(rng):
-    """Features, states, and Gaussian actions of two correlated entries."""
-    states, actions = rng.normal(size=(50, 3)), rng.normal(1.0, 2.0, size=(50, 2))
-    scaling = JointScaling.of(states, actions)
-    root = rng.normal(size=(50, 2, 2))
-    gaussian = GaussianActions(actions, 0.3 * root @ root.transpose(0, 2, 1))
-    return scaling, states, gaussian
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda scaling: JointMonomials(scaling, 4),
-        lambda scaling: JointFourier(scaling, 30, 2.0),
-        lambda scaling: FourierByAction(scaling, 9, 2.0, degree=2),
-    ],
-    ids=["monomials", "Fourier", "Fourier by action"],
-)
-def test_exact_expectations_agree_with_quadrature_and_random_draws(make):
-    scaling, states, gaussian = case(np.random.default_rng(0))
-    features = make(scaling)
-    exact = features.expected(states, gaussian)
-    quadrature = JointCustom(features, features.size).expected(states, gaussian)
-    draws = gaussian.draws(np.random.default_rng(1), 20_000).points[:4]
-    samples = features(np.repeat(states[:4], 20_000, axis=0), draws.reshape(-1, 2))
-    samples = samples.reshape(4, 20_000, -1)
-    error = samples.std(axis=1) / np.sqrt(20_000)
-    assert np.allclose(exact, quadrature, rtol=1e-9, atol=1e-6)
-    assert (np.abs(samples.mean(axis=1) - exact[:4]) <= 5 * error + 1e-9).all()
-
-
-def test_actions_of_many_entries_are_drawn():
-    rng = np.random.default_rng(0)
-    features = JointCustom(lambda s, a: (a**2).sum(axis=1, keepdims=True), 1)
-    gaussian = GaussianActions(np.zeros((4000, 3)), np.tile(np.eye(3), (4000, 1, 1)))
-    values = features.expected(rng.normal(size=(4000, 1)), gaussian)
-    assert values.std() > 0.1  # every state has draws of its own
-    assert values.mean() == pytest.approx(3.0, abs=5 * np.sqrt(6.0 / 16 / 4000))
 
 
 @pytest.mark.parametrize("policy", [Gaussian(new, SMALL), new, pair], ids=["Σ", "0", "pair"])
