@@ -265,6 +265,7 @@ class LogReader:
             Finding("W157", f"observation column {name!r} is encoded as {_listed(name, values)}.")
             for name, values in self._log.categories.items()
         ]
+        findings += self.checks.codes.findings(list(self._log.categories))
         findings += [finding for source in self._log.sources for finding in source.warnings()]
         return sorted(
             dict.fromkeys(findings), key=lambda finding: (not finding.is_error, finding.code[1:])

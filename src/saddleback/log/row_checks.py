@@ -11,6 +11,7 @@ import numpy as np
 from saddleback._typing import BoolArray, FloatArray
 from saddleback.errors import ESTIMATE_PROPENSITIES, Fix
 from saddleback.log.arrow_decode import DecodedRows
+from saddleback.log.category_codes import CategoryCodes
 from saddleback.log.diagnostics import Finding, ProblemCounter, format_rows
 from saddleback.log.episode_ids import EpisodeIds
 from saddleback.log.outliers import Outliers
@@ -153,6 +154,7 @@ class RowChecks:
         self.low: FloatArray = np.full(0, np.inf)
         self.high: FloatArray = np.full(0, -np.inf)
         self.ids = EpisodeIds()
+        self.codes = CategoryCodes(observations)
         self._outliers = Outliers(names["reward"], observations, self.propensities.name, continuous)
         self._zero_starts = self._zero_inside = self._after_end = 0
         self._last_step, self._last_id_missing = 0, False
@@ -174,6 +176,7 @@ class RowChecks:
         self.ids.add(rows.ids.take(starts), starts + rows.first)
         self._check_numbers(rows)
         self._outliers.add(rows)
+        self.codes.add(rows.observations)
         if self._check_clock:
             self._track_increments(rows)
         self._check_steps(rows)
