@@ -31,6 +31,13 @@ if TYPE_CHECKING:
     from saddleback.log.log import Log
 
 
+WITHOUT_DENSITIES = Fix(
+    "Correct them, or use estimates that need no densities",
+    "ignore_propensities", True, "Log(…, ignore_propensities=True)",
+)  # fmt: skip
+"""Fix of densities that are not valid; they are not estimated."""
+
+
 class LogReader:
     """One validated pass over a log: checks rows, fills in propensities, splits into segments.
 
@@ -284,6 +291,8 @@ class LogReader:
         elif fix.parameter == "order_by":
             value = time if finding.code == "E121" else step or time
             fix = replace(fix, value=value)
+        elif fix.parameter == "estimate_behaviour" and log.has_continuous_actions:
+            fix = WITHOUT_DENSITIES
         elif fix.parameter == "min_prob":
             fix = replace(fix, value=self.checks.propensities.suggested_min_prob)
         return replace(finding, fix=fix)
