@@ -103,8 +103,8 @@ def _between(
         yield Mutant(name, right.lineno, begin + at, old, new)
 
 
-def run_tests(source: Path, cache: Path, package: str) -> bool:
-    """Return whether the tests of a package pass with the package in a folder."""
+def failure(source: Path, cache: Path, package: str) -> str:
+    """Return how the tests of a package fail with the package in a folder; empty if they pass."""
     environment = os.environ | {
         "PYTHONPATH": str(source), "NUMBA_CACHE_DIR": str(cache), "OPENBLAS_NUM_THREADS": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -118,10 +118,10 @@ def run_tests(source: Path, cache: Path, package: str) -> bool:
             command, cwd=ROOT, env=environment, capture_output=True, timeout=TIMEOUT, check=False
         )
     except subprocess.TimeoutExpired:
-        return False
-    if done.returncode not in (0, 1):  # 2 and above: pytest could not run at all, unless broken
-        return b"ERROR" not in done.stdout and b"error" not in done.stdout
-    return done.returncode == 0
+        return "the tests did not end"
+    return (
+        "" if done.returncode == 0 else done.stdout.decode(errors="replace")[-2000:] or "no tests"
+    )
 
 
 def main() -> None:
@@ -142,8 +142,8 @@ def main() -> None:
         source, plain = Path(folder) / "src", Path(folder) / "cache"
         shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
         for package in sorted({mutant.package for mutant in chosen}):
-            if not run_tests(source, plain, package):
-                sys.exit(f"the tests of {package} fail without any change")
+            if reason := failure(source, plain, package):
+                sys.exit(f"the tests of {package} fail without any change:\n{reason}")
         for number, mutant in enumerate(chosen):
             path = Path(folder) / mutant.file
             text = path.read_text(encoding="utf-8")
@@ -151,7 +151,7 @@ def main() -> None:
             # Compiled callers in other files do not notice a change: such a mutant compiles afresh.
             compiles = "saddleback._jit" in text
             cache = Path(folder) / f"cache{number}" if compiles else plain
-            killed.append(not run_tests(source, cache, mutant.package))
+            killed.append(bool(failure(source, cache, mutant.package)))
             path.write_text(text, encoding="utf-8")
             print(f"{'killed  ' if killed[-1] else 'SURVIVED'} {mutant}", flush=True)
             if compiles:

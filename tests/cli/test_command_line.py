@@ -280,7 +280,10 @@ NEAR = ["plain,pi.py", "plain,plots/"]
         ("saddleback paper the", ["plain,theorem1", "plain,theory"]),
         ("saddleback paper al", ["plain,all"]),
         ("saddleback report r", ["file,r"]),
-        ("saddleback paper baird --rule GT", ["plain,GTB", "plain,GTD", "plain,GTD2"]),
+        (
+            "saddleback paper baird --rule GT",
+            ["plain,GTB", "plain,GTD", "plain,GTD2", "plain,GTD2Split"],
+        ),
         ("saddleback analyse random", ["plain,random_walk", "plain,random_mdp"]),
         ("saddleback analyse some", ["file,some"]),
         ("saddleback check vis", ["file,vis"]),

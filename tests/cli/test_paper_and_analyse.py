@@ -218,7 +218,7 @@ def test_analyse_of_a_saved_system(tmp_path):
         ("cannot read none.npz", ("none.npz",)),
         (
             "GES(0) learns action values, but random_walk has features for state values. Choose "
-            "another --rule: TD, GTD",
+            "another --rule: TD, VTrace, GTD",
             ("random_walk", "--rule", "GES"),
         ),
         ("Choose another --rule: GES, GQ, ABQ", ("two_state", "--rule", "TD")),
