@@ -7,7 +7,7 @@ import pytest
 
 from helpers.log_cases import error_matching, errors_of
 from helpers.logs import assert_same_content, columns, content
-from saddleback.log import Log, LogError, as_target, estimate_behaviour
+from saddleback.log import Log, LogError, as_target, estimate_behaviour, row_source
 
 WARDS = np.array(["er", "icu", "surgery"])
 
@@ -59,6 +59,37 @@ def test_categories_are_encoded_as_one_column_each(text, tmp_path):
     if text:
         pyarrow.csv.write_csv(pa.table(rows), tmp_path / "log.csv")
         assert_same_content(content(Log(tmp_path / "log.csv", **options)), content(log))
+
+
+@pytest.mark.parametrize("batch", [1, 5, 1000])
+def test_columns_that_look_like_codes_are_suggested_as_categories(batch, monkeypatch):
+    monkeypatch.setattr(row_source, "BATCH", batch)
+    rows, _ = with_wards(text=False)
+    rows |= {"site_id": np.arange(13) % 4, "unit": WARDS[np.arange(13) % 3]}
+    rows = {name: column for name, column in rows.items() if not name.startswith("next_")}
+    log = Log(rows, observations=["hr", "ward", "site_id", "unit"])
+    assert log.dimensions == 6  # the numbers stay as they are
+    (warning,) = [finding for finding in log.summary().findings if finding.code == "W158"]
+    assert str(warning) == (
+        "W158 observation columns 'ward', 'site_id' look like codes, but the numbers are used as "
+        "quantities. Encode categories as one entry per value: "
+        'categorical=["unit", "ward", "site_id"].'
+    )
+    followed = log.with_options(**{warning.fix.parameter: warning.fix.value})
+    assert followed.dimensions == 11
+    assert "W158" not in [finding.code for finding in followed.summary().findings]
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("ward", np.arange(13) % 2), ("ward", np.arange(13) / 2), ("ward_level", np.arange(13)),
+        ("obs_0", np.arange(13) % 3), ("weight", np.arange(13) % 3),
+    ],
+)  # fmt: skip
+def test_quantities_are_not_suspected_to_be_codes(name, values):
+    log = Log(bare() | {name: values}, observations=[name])
+    assert "W158" not in [finding.code for finding in log.summary().findings]
 
 
 def test_values_of_categories_can_be_declared():

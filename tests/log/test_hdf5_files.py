@@ -62,6 +62,9 @@ def test_bad_files_are_reported(tmp_path, monkeypatch):
     write(path, arrays(rewards=np.zeros(3))[0])
     with error_matching(LogError, f"E190 the arrays of {path} differ in length: ", "'rewards': 3"):
         Log(path)
+    write(path, arrays(**{"infos/action_log_probs": np.zeros((17, 2))})[0])
+    with error_matching(LogError, f"action_log_probs of {path} has shape (17, 2): one number per"):
+        Log(path)
     path.write_bytes(path.read_bytes()[:600])
     with error_matching(LogError, f"E190 {path} cannot be read as HDF5 ("):
         Log(path)
@@ -72,10 +75,18 @@ def test_bad_files_are_reported(tmp_path, monkeypatch):
 
 def test_continuous_actions_become_numbered_columns(tmp_path):
     actions = np.random.default_rng(0).normal(size=(17, 2))
-    layout, _ = arrays(actions=actions)
+    densities = np.random.default_rng(1).uniform(0.01, 3.0, 17)
+    layout, _ = arrays(actions=actions, **{"infos/action_log_probs": np.log(densities)[:, None]})
     log = Log(write(tmp_path / "log.hdf5", layout))
-    rows = [segment.rows.tables["action"] for segment in log.segments()]
-    np.testing.assert_array_equal(np.concatenate(rows), actions)
+    rows = [segment.rows for segment in log.segments()]
+    np.testing.assert_array_equal(np.concatenate([part.tables["action"] for part in rows]), actions)
+    np.testing.assert_allclose(np.concatenate([part.propensity for part in rows]), densities)
+    assert not log.summary().errors
+    layout["infos/action_log_probs"][4] = np.nan
+    log = Log(write(tmp_path / "missing.hdf5", layout))
+    option = "or use estimates that need no densities: Log(…, ignore_propensities=True)."
+    assert str(log.summary().errors[0]).endswith(option)
+    assert not log.with_options(ignore_propensities=True).summary().errors
 
 
 def test_a_pattern_of_formats_is_one_log(tmp_path):

@@ -241,6 +241,20 @@ def test_missing_propensities_are_filled_in():
     assert not estimate_behaviour(log, bins=2).log.summary().errors
 
 
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("bad", [37.5, -0.25])
+def test_propensities_that_are_no_probabilities_are_replaced(bad, missing):
+    """All of them: those between 0 and 1 may be percentages as well."""
+    data = columns([4, 4, 4], "terminated", mu=False)
+    bare = {name: column for name, column in data.items() if name != "behavior_prob"}
+    data["behavior_prob"][3] = bad
+    data["behavior_prob"][[5] * missing] = np.nan
+    with error_matching(LogError, "E102", "replace all of them by estimates: estimate_behaviour("):
+        content(Log(data))
+    one, other = (estimate_behaviour(Log(rows), bins=2).log for rows in (data, bare))
+    np.testing.assert_array_equal(content(one)["propensity"], content(other)["propensity"])
+
+
 # Errors.
 
 

@@ -23,19 +23,19 @@ FILL = 'Fill in the value, or drop the episode: drop_bad="episode".'
 ROWS = {
     "prob 0": (
         with_value("behavior_prob", [0, 2, 5], 0.0),
-        "E101 behavior_prob is 0 on 3 rows (episode 10 steps 0, 2; episode 11 step 1). A logged action cannot have probability 0. Fix the log, or clip propensities from below: min_prob=…",
+        "E101 behavior_prob is 0 on 3 rows (episode 10 steps 0, 2; episode 11 step 1). A logged action cannot have probability 0. Fix the log, or clip propensities from below: min_prob=0.1.",
     ),
     "prob 0, many": (
         with_value("behavior_prob", [3, 4, 5, 6], 0.0),
-        "E101 behavior_prob is 0 on 4 rows (first: episode 10 step 3). A logged action cannot have probability 0. Fix the log, or clip propensities from below: min_prob=…",
+        "E101 behavior_prob is 0 on 4 rows (first: episode 10 step 3). A logged action cannot have probability 0. Fix the log, or clip propensities from below: min_prob=0.1.",
     ),
     "mu 0": (
         without("behavior_prob") | {"mu_0": np.full(12, 0.0), "mu_1": np.full(12, 0.5), "mu_2": np.full(12, 0.5), "action": np.array([1] * 11 + [0])},
-        "E101 mu of the logged action is 0 on 1 row (episode 12 step 3). A logged action cannot have probability 0. Fix the log, or clip propensities from below: min_prob=…",
+        "E101 mu of the logged action is 0 on 1 row (episode 12 step 3). A logged action cannot have probability 0. Fix the log, or clip propensities from below: min_prob=0.5.",
     ),
     "logp -inf": (
         without("behavior_prob", data=good(mu=False)) | {"behavior_logp": np.log(np.append(np.full(11, 0.5), 1e-300)) + np.append(np.zeros(11), -np.inf)},
-        "E101 exp(behavior_logp) is 0 on 1 row (episode 12 step 3). A logged action cannot have probability 0. Fix the log, or clip propensities from below: min_prob=…",
+        "E101 exp(behavior_logp) is 0 on 1 row (episode 12 step 3). A logged action cannot have probability 0. Fix the log, or clip propensities from below: min_prob=0.5.",
     ),
     "log-probabilities": (
         good() | {"behavior_prob": np.log(good()["behavior_prob"])},
@@ -43,15 +43,15 @@ ROWS = {
     ),
     "negative": (
         with_value("behavior_prob", [7], -0.5),
-        "E102 behavior_prob is < 0 on 1 row (episode 11 step 3): probabilities must lie in (0, 1].",
+        "E102 behavior_prob is < 0 on 1 row (episode 11 step 3): probabilities must lie in (0, 1]. Correct them, or replace all of them by estimates: estimate_behaviour(log).",
     ),
     "density": (
         with_value("behavior_prob", [1, 2], 3.0),
-        "E102 behavior_prob is > 1 on 2 rows (episode 10 steps 1, 2): probabilities must lie in (0, 1]. Densities belong to continuous actions, in columns action_0, action_1, …",
+        "E102 behavior_prob is > 1 on 2 rows (episode 10 steps 1, 2): probabilities must lie in (0, 1]. Densities belong to continuous actions, in columns action_0, action_1 and so on. Correct them, or replace all of them by estimates: estimate_behaviour(log).",
     ),
     "logp above 0": (
         without("behavior_prob", data=good(mu=False)) | {"behavior_logp": np.append(np.full(11, -1.0), 0.5)},
-        "E102 exp(behavior_logp) is > 1 on 1 row (episode 12 step 3): probabilities must lie in (0, 1]. Densities belong to continuous actions, in columns action_0, action_1, …",
+        "E102 exp(behavior_logp) is > 1 on 1 row (episode 12 step 3): probabilities must lie in (0, 1]. Densities belong to continuous actions, in columns action_0, action_1 and so on. Correct them, or replace all of them by estimates: estimate_behaviour(log).",
     ),
     "prob NaN": (
         with_value("behavior_prob", [4], np.nan),
@@ -63,15 +63,15 @@ ROWS = {
     ),
     "mu does not sum to 1": (
         good() | {"mu_0": good()["mu_0"] + np.where(np.arange(12) == 8, -0.03, 0.0)},
-        "E104 mu_* sums to 0.97 on 1 row (episode 12 step 0). Each row must be a probability distribution, within 1e-6: divide it by its sum if it was rounded.",
+        "E104 mu_* sums to 0.97 on 1 row (episode 12 step 0). Each row must be a probability distribution, within 1e-6: divide it by its sum if it was rounded. Otherwise estimate the propensities: estimate_behaviour(log).",
     ),
     "mu negative": (
         with_value("mu_1", [2], -0.25, with_value("mu_0", [2], 1.0, with_value("mu_2", [2], 0.25))),
-        "E104 mu_* contains -0.25 on 1 row (episode 10 step 2). Each row must be a probability distribution, within 1e-6: divide it by its sum if it was rounded.",
+        "E104 mu_* contains -0.25 on 1 row (episode 10 step 2). Each row must be a probability distribution, within 1e-6: divide it by its sum if it was rounded. Otherwise estimate the propensities: estimate_behaviour(log).",
     ),
     "mu empty": (
         with_value("mu_1", [2, 3], None),
-        "E104 mu_* is NaN on 2 rows (episode 10 steps 2, 3). Each row must be a probability distribution, within 1e-6: divide it by its sum if it was rounded.",
+        "E104 mu_* is NaN on 2 rows (episode 10 steps 2, 3). Each row must be a probability distribution, within 1e-6: divide it by its sum if it was rounded. Otherwise estimate the propensities: estimate_behaviour(log).",
     ),
     "next_mu": (
         with_value("next_mu_0", [7], 5.0),
@@ -99,15 +99,15 @@ ROWS = {
     ),
     "no episode": (
         with_value("episode_id", [4, 5], None),
-        "E121 episode_id has no value in 2 rows (rows 4, 5). Every row needs the id of its episode.",
+        "E121 episode_id has no value in 2 rows (rows 4, 5). Every row needs the id of its episode. Fill them in, or map another column: columns={\"episode_id\": …}.",
     ),
     "no step": (
         with_value("step", [6], None),
-        "E121 step has no value in 1 row (row 6). Number the steps 0 … T−1, or remove the column if the rows are in order.",
+        "E121 step has no value in 1 row (row 6). Number the steps 0 … T−1, or remove the column if the rows are in order. Otherwise sort them by a time: order_by=…",
     ),
     "no flag": (
         with_value("terminated", [2], None),
-        "E121 terminated has no value in 1 row (row 2). Use True on the last row of an episode that ended this way, False elsewhere.",
+        "E121 terminated has no value in 1 row (row 2). Use True on the last row of an episode that ended this way, False elsewhere. Or read missing flags as False, and say how episodes without one ended: episodes_end=\"terminated\".",
     ),
     "gap": (
         with_value("step", [6, 7], [4, 5]),
@@ -135,11 +135,11 @@ ROWS = {
     ),
     "flag in mid-episode": (
         with_value("terminated", [1], True),
-        "E132 terminated=True at step 1 of 4 in episode 10. Only the last row of an episode may have this flag: split the episode, or clear the flag.",
+        "E132 terminated=True at step 1 of 4 in episode 10. Only the last row of an episode may have this flag: split the episode, or clear the flag. If another column marks the ends, map it: columns={\"terminated\": …}.",
     ),
     "flags in mid-episode": (
         with_value("truncated", [4, 5, 9], True),
-        "E132 truncated=True at step 0 of 4 in episode 11 (and 2 more such rows). Only the last row of an episode may have this flag: split the episode, or clear the flag.",
+        "E132 truncated=True at step 0 of 4 in episode 11 (and 2 more such rows). Only the last row of an episode may have this flag: split the episode, or clear the flag. If another column marks the ends, map it: columns={\"truncated\": …}.",
     ),
     "split episode": (
         good() | {"step": good()["step"] + np.repeat([0, 3, 0], 4)},
@@ -188,6 +188,35 @@ def test_unknown_text_actions_suggest_a_name(batch, monkeypatch):
     assert errors_of(
         Log(without("mu_0", "mu_1", "mu_2", "next_mu_0", "next_mu_1", "next_mu_2", data=data))
     ).startswith("E145 action is empty, not one of low, in 1 row (episode 11 step 3).")
+
+
+def test_fixes_name_a_column_or_number_of_this_log():
+    time = {"charted_at": np.arange(12.0), "chart_time": np.arange(12)}
+    no_step = with_value("step", [6], None) | time
+    assert errors_of(Log(no_step)).endswith('sort them by a time: order_by="chart_time".')
+    early = without("step", data=with_value("terminated", [1], True)) | time
+    order = 'If the rows are not in order, sort them: order_by="chart_time".'
+    assert errors_of(Log(early)).endswith(order)
+    assert "chart_time" not in errors_of(Log(early, order_by="chart_time"))
+    zero = good(mu=False) | {"behavior_prob": np.append(np.full(11, 1e-9), 0.0)}
+    assert errors_of(Log(zero)).endswith("min_prob=0.001.")
+    zero["behavior_prob"][:] = 0.0
+    assert errors_of(Log(zero)).endswith("min_prob=…")
+    target = good() | {f"pi_{a}": np.full(12, 0.3) for a in range(3)}
+    function = "Otherwise give the target as a function: evaluate(log, function)."
+    assert str(Log(target).summary().errors[0]).endswith(function)
+
+
+def test_missing_flags_are_none_where_it_is_told_how_episodes_end():
+    """The fix that the message of E121 suggests works."""
+    data = good(mu=False)
+    flags = np.where(data["terminated"], True, None)
+    log = Log(data | {"terminated": flags}, episodes_end="terminated")
+    assert_same_content(content(log), content(Log(data)))
+    flags[1:] = None
+    flags[0] = False
+    summary = Log(data | {"terminated": flags}, episodes_end="terminated").summary()
+    assert (summary.errors, summary.terminated) == ([], int(data["terminated"].sum()))
 
 
 def test_entries_of_list_observations_are_named():

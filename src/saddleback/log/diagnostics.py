@@ -137,7 +137,10 @@ class ProblemCounter:
             )
             text = message.format(*values, rows=rows, more=more, episodes=episodes, **details)
             if fix is not None:
-                fix = replace(fix, advice=fix.advice.format(**details))
+                value = fix.value
+                if isinstance(value, dict):
+                    value = {name.format(**details): column for name, column in value.items()}
+                fix = replace(fix, advice=fix.advice.format(**details), value=value)
             findings.append(Finding(key.split()[0], text, fix))
         return findings
 

@@ -4,6 +4,7 @@
     next_observations [N, d]   infos/action_log_probs [N]
 
 An episode ends where terminals or timeouts is true. The last line is optional, and so are timeouts.
+Logarithms of probabilities are those of densities if actions are continuous.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from saddleback.log.row_source import READ_ERRORS, RowSource, unreadable
 
 REQUIRED = ("observations", "actions", "rewards", "terminals")
 LOG_PROBABILITIES = "infos/action_log_probs"
+OPTIONAL = ("timeouts", "next_observations", LOG_PROBABILITIES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +56,16 @@ def open_hdf5_source(path: str, detected: FileFormat) -> RowSource:
                 f"{path} is HDF5 without {', '.join(missing)}: the layout of D4RL is expected."
             )
             raise LogError(Finding("E190", message))
-        lengths = {name: len(file[name]) for name in (*REQUIRED, "timeouts") if name in file}
+        lengths = {name: len(file[name]) for name in (*REQUIRED, *OPTIONAL) if name in file}
         rows = lengths["rewards"]
         if set(lengths.values()) != {rows}:
             raise LogError(Finding("E190", f"the arrays of {path} differ in length: {lengths}."))
+        if LOG_PROBABILITIES in file and file[LOG_PROBABILITIES].size != rows:
+            shape = file[LOG_PROBABILITIES].shape
+            message = (
+                f"{LOG_PROBABILITIES} of {path} has shape {shape}: one number per row is needed."
+            )
+            raise LogError(Finding("E190", message))
         schema = pa.table(_rows(file, slice(0, 1), 0)[0]).schema
     return HDF5Source(path, rows, schema, extension_finding(path, detected))
 
@@ -74,10 +82,10 @@ def _rows(file: Mapping[str, Any], rows: slice, episode: int) -> tuple[dict[str,
     actions = np.asarray(file["actions"][rows])
     if actions.size == len(terminated) and actions.dtype.kind in "iub":
         table["action"] = actions.ravel().astype(np.int64)
-        if LOG_PROBABILITIES in file:
-            table["behavior_logp"] = np.asarray(file[LOG_PROBABILITIES][rows], float).ravel()
     else:
         table |= _numbered("action", _matrix(actions))
+    if LOG_PROBABILITIES in file:
+        table["behavior_logp"] = np.asarray(file[LOG_PROBABILITIES][rows], float).ravel()
     table |= {
         "reward": np.asarray(file["rewards"][rows], float).ravel(),
         "terminated": terminated, "truncated": truncated,

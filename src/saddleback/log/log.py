@@ -92,7 +92,7 @@ class Log:
         temporary files.
     episodes_end
         "terminated" or "truncated": how an episode ended whose last row has neither flag. The log
-        then needs no columns of flags.
+        then needs no columns of flags, and flags without a value are False.
     categorical
         Columns of the observation that are categories, coded as integers; those of text always
         are. A mapping lists the values of each. Such a column becomes one entry per value, 1 where

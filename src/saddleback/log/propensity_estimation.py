@@ -30,6 +30,7 @@ from saddleback.log.propensity_models import (
     fit_logistic,
     grid_edges,
 )
+from saddleback.log.row_checks import TOLERANCE
 from saddleback.policies import Policy
 
 BINS = 10
@@ -100,7 +101,7 @@ def estimate_behaviour(
     ----------
     log
         The log. If only some of its rows have propensities, these are kept, and the others
-        estimated; if all have one, all are replaced.
+        estimated; if all have one, or one is no probability, all are replaced.
     method
         "counts": shares of actions within cells of the observation, a grid of ``bins`` along each
         entry with more distinct values than that. "logistic": multinomial logistic regression,
@@ -264,14 +265,19 @@ def _choose_grid(
 
 
 def _some_missing(log: Log) -> bool:
-    """Whether some rows, but not all, have a logged propensity."""
-    column = next((c for r, c in log.roles.names.items() if r.startswith("behavior_")), None)
-    if column is None:
+    """Whether some rows, but not all, have a logged propensity, and all these are valid."""
+    names = log.roles.names
+    role = next((role for role in names if role.startswith("behavior_")), None)
+    if role is None:
         return False
+    low, high = (-np.inf, 0.0) if role == "behavior_logp" else (0.0, 1.0)
     missing = 0
     for source in log.sources:
-        for batch in source.batches([column]):
-            missing += int(np.isnan(as_floats(batch.column(0))).sum())
+        for batch in source.batches([names[role]]):
+            values = as_floats(batch.column(0))
+            if ((values < low) | (values > high + TOLERANCE)).any():
+                return False
+            missing += int(np.isnan(values).sum())
     return 0 < missing < log.rows
 
 

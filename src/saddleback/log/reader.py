@@ -21,6 +21,7 @@ from saddleback.log.diagnostics import Finding
 from saddleback.log.named_columns import with_columns
 from saddleback.log.policy_query import check_policy_rows, query_policy
 from saddleback.log.row_checks import RowChecks
+from saddleback.log.schema import FLAGS
 from saddleback.log.segmentation import Segment, Segmenter
 from saddleback.log.sorted_rows import order_column
 from saddleback.log.summary import LogSummary
@@ -28,6 +29,13 @@ from saddleback.policies import Policy
 
 if TYPE_CHECKING:
     from saddleback.log.log import Log
+
+
+WITHOUT_DENSITIES = Fix(
+    "Correct them, or use estimates that need no densities",
+    "ignore_propensities", True, "Log(…, ignore_propensities=True)",
+)  # fmt: skip
+"""Fix of densities that are not valid; they are not estimated."""
 
 
 class LogReader:
@@ -126,6 +134,9 @@ class LogReader:
             missing = np.isnan(rows.rewards)
             self._filled += int(missing.sum())
             rows = replace(rows, rewards=np.where(missing, self._log.fill_reward, rows.rewards))
+        if self._log.episodes_end is not None:
+            for flag in FLAGS:  # a missing flag is none
+                rows.invalid.pop(flag, None)
         if self._log.behaviour is not None:
             rows = self._add_behaviour(rows, self._log.behaviour)
             if self._log.estimated is not None and rows.propensity is not None:
@@ -203,13 +214,7 @@ class LogReader:
         dropped = self.segmenter.bad_episodes
         findings = self.checks.findings(self._log.min_prob, dropped)
         findings += self.segmenter.findings()
-        roles, schema = self._log.roles, self._log.sources[0].schema
-        column = order_column(schema, roles.names.get("step"))
-        findings = [
-            replace(finding, fix=replace(finding.fix, value=column))
-            if finding.fix is not None and finding.fix.parameter == "order_by" else finding
-            for finding in findings
-        ]  # fmt: skip
+        findings = [self._with_fix_for_this_log(finding) for finding in findings]
         if dropped and dropped == self.checks.n_episodes:
             findings.append(
                 Finding(
@@ -267,10 +272,30 @@ class LogReader:
             Finding("W157", f"observation column {name!r} is encoded as {_listed(name, values)}.")
             for name, values in self._log.categories.items()
         ]
+        findings += self.checks.codes.findings(list(self._log.categories))
         findings += [finding for source in self._log.sources for finding in source.warnings()]
         return sorted(
             dict.fromkeys(findings), key=lambda finding: (not finding.is_error, finding.code[1:])
         )
+
+    def _with_fix_for_this_log(self, finding: Finding) -> Finding:
+        """Return a finding whose fix names a column or number of this log, if one is likely."""
+        fix, log = finding.fix, self._log
+        if fix is None:
+            return finding
+        step = log.roles.names.get("step")
+        time = order_column(log.sources[0].schema, None, without=step)
+        if finding.code == "E132" and fix.parameter == "columns":
+            if time != "…" and step is None and log.order_by is None:
+                fix = Fix("If the rows are not in order, sort them", "order_by", time)
+        elif fix.parameter == "order_by":
+            value = time if finding.code == "E121" else step or time
+            fix = replace(fix, value=value)
+        elif fix.parameter == "estimate_behaviour" and log.has_continuous_actions:
+            fix = WITHOUT_DENSITIES
+        elif fix.parameter == "min_prob":
+            fix = replace(fix, value=self.checks.propensities.suggested_min_prob)
+        return replace(finding, fix=fix)
 
     def _action_findings(self) -> list[Finding]:
         """Return warnings about the order of unnamed actions, and about actions never taken."""

@@ -11,10 +11,12 @@ import numpy as np
 from saddleback._typing import BoolArray, FloatArray
 from saddleback.errors import ESTIMATE_PROPENSITIES, Fix
 from saddleback.log.arrow_decode import DecodedRows
+from saddleback.log.category_codes import CategoryCodes
 from saddleback.log.diagnostics import Finding, ProblemCounter, format_rows
 from saddleback.log.episode_ids import EpisodeIds
 from saddleback.log.outliers import Outliers
 from saddleback.log.sample import StridedSample
+from saddleback.log.schema import FLAGS
 
 TOLERANCE = 1e-6
 """Largest deviation from 1 of a row of probabilities."""
@@ -22,11 +24,19 @@ TOLERANCE = 1e-6
 SMALLEST_PROPENSITY = 1e-30
 """Smallest propensity of an action that was taken; ratios of smaller ones overflow."""
 
+LEAST_SUGGESTED = 1e-3
+"""Smallest bound on propensities that a message suggests."""
+
 BINS = 10_000
 """Bins of the histogram of propensities, which gives their median."""
 
 AGREE = 1e-6
 """Largest difference at which a propensity agrees with μ of the action."""
+
+REPLACE_PROPENSITIES = replace(
+    ESTIMATE_PROPENSITIES, advice="Correct them, or replace all of them by estimates"
+)
+"""Fix of propensities that are no probabilities."""
 
 MESSAGES: dict[str, tuple[str, Fix | None]] = {
     "E101": (
@@ -43,16 +53,28 @@ MESSAGES: dict[str, tuple[str, Fix | None]] = {
     ),
     "E102 > 1": (
         "{0} is > 1 on {rows}: probabilities must lie in (0, 1]. Densities belong to continuous "
-        "actions, in columns action_0, action_1, …", None,
+        "actions, in columns action_0, action_1 and so on.",
+        REPLACE_PROPENSITIES,
     ),
-    "E102 < 0": ("{0} is < 0 on {rows}: probabilities must lie in (0, 1].", None),
+    "E102 < 0": (
+        "{0} is < 0 on {rows}: probabilities must lie in (0, 1].", REPLACE_PROPENSITIES,
+    ),
     "E102 log": (
         "{0} is negative on {rows} and never positive: these look like log-probabilities.",
         Fix("Name the column behavior_logp, or map it", "columns", {"behavior_logp": "…"}),
     ),
     "E104": (
         "{0}_* {problem} on {rows}. Each row must be a probability distribution, within 1e-6: "
-        "divide it by its sum if it was rounded.", None,
+        "divide it by its sum if it was rounded.",
+        replace(ESTIMATE_PROPENSITIES, advice="Otherwise estimate the propensities"),
+    ),
+    "E104 target": (
+        "{0}_* {problem} on {rows}. Each row must be a probability distribution, within 1e-6: "
+        "divide it by its sum if it was rounded.",
+        Fix(
+            "Otherwise give the target as a function",
+            "target", "module.py:function", "evaluate(log, function)",
+        ),
     ),
     "E120": (
         "{0} is {1} in {rows}.",
@@ -62,11 +84,31 @@ MESSAGES: dict[str, tuple[str, Fix | None]] = {
         "{0} is {1} in {rows}.",
         Fix("Rewards that are known only at the end are 0 before it", "fill_reward", 0),
     ),
-    "E121": ("{0} has no value in {rows}. {1}.", None),
+    "E121 episode_id": (
+        "{0} has no value in {rows}. Every row needs the id of its episode.",
+        Fix("Fill them in, or map another column", "columns", {"episode_id": "…"}),
+    ),
+    "E121 step": (
+        "{0} has no value in {rows}. Number the steps 0 … T−1, or remove the column if the rows "
+        "are in order.",
+        Fix("Otherwise sort them by a time", "order_by"),
+    ),
+    **{
+        f"E121 {flag}": (
+            "{0} has no value in {rows}. Use True on the last row of an episode that ended this "
+            "way, False elsewhere.",
+            Fix(
+                "Or read missing flags as False, and say how episodes without one ended",
+                "episodes_end", flag,
+            ),
+        )
+        for flag in FLAGS
+    },
     "E130": ("episode {episode}: {problem}{more}.", Fix("{repair}", "order_by")),
     "E132": (
         "{flag}=True at step {step} of {length} in episode {episode}{more}. Only the last row of "
-        "an episode may have this flag: split the episode, or clear the flag.", None,
+        "an episode may have this flag: split the episode, or clear the flag.",
+        Fix("If another column marks the ends, map it", "columns", {"{flag}": "…"}),
     ),
     "E134": (
         "episode {episode} starts at step {step}{episodes}. If its first rows are in another file, "
@@ -84,14 +126,6 @@ DROP_AUTORESET = Fix(
     "This looks like Gymnasium's NEXT_STEP autoreset; drop its rows", "drop_autoreset", True
 )
 """Fix of rows that resets of an environment left in the log."""
-
-MISSING_VALUES = {
-    "episode_id": "Every row needs the id of its episode",
-    "step": "Number the steps 0 … T−1, or remove the column if the rows are in order",
-    "terminated": "Use True on the last row of an episode that ended this way, False elsewhere",
-    "truncated": "Use True on the last row of an episode that ended this way, False elsewhere",
-}
-"""How to repair missing values, by role of the column."""
 
 
 class RowChecks:
@@ -120,6 +154,7 @@ class RowChecks:
         self.low: FloatArray = np.full(0, np.inf)
         self.high: FloatArray = np.full(0, -np.inf)
         self.ids = EpisodeIds()
+        self.codes = CategoryCodes(observations)
         self._outliers = Outliers(names["reward"], observations, self.propensities.name, continuous)
         self._zero_starts = self._zero_inside = self._after_end = 0
         self._last_step, self._last_id_missing = 0, False
@@ -141,6 +176,7 @@ class RowChecks:
         self.ids.add(rows.ids.take(starts), starts + rows.first)
         self._check_numbers(rows)
         self._outliers.add(rows)
+        self.codes.add(rows.observations)
         if self._check_clock:
             self._track_increments(rows)
         self._check_steps(rows)
@@ -163,10 +199,10 @@ class RowChecks:
         """Count missing values of columns that must be complete."""
         if rows.ids.null_count:
             rows.invalid["episode_id"] = rows.ids.is_null().to_numpy(zero_copy_only=False)
-        for role, repair in MISSING_VALUES.items():
+        for role in ("episode_id", "step", *FLAGS):
             if role in rows.invalid:
                 missing, name = rows.invalid[role], self._names[role]
-                self.problems.add("E121", rows, missing, name, repair, by_number=True)
+                self.problems.add(f"E121 {role}", rows, missing, name, by_number=True)
 
     def _check_actions(self, rows: DecodedRows) -> None:
         """Count unknown actions, and suggest the name that was probably meant."""
@@ -300,7 +336,8 @@ class RowChecks:
             low = table[i].min()
             return {"problem": f"contains {low:.6g}" if low < 0 else f"sums to {total[i]:.6g}"}
 
-        self.problems.add("E104", rows, wrong, name, describe=describe)
+        key = "E104" if name.removeprefix("next_") == "mu" else "E104 target"
+        self.problems.add(key, rows, wrong, name, describe=describe)
 
     def failed(self, tolerated: set[str]) -> bool:
         """Whether there is an error already, so that nothing more needs to be computed."""
@@ -351,6 +388,7 @@ class PropensityChecks:
             names.get("behavior_logp"): f"exp({names.get('behavior_logp')})",
         }.get(source, source)
         self.low, self.high = np.inf, -np.inf
+        self.low_positive = np.inf
         self.histogram = np.zeros(BINS + 1, dtype=np.int64)
         self._agree, self._compared = np.zeros(3), 0
 
@@ -362,6 +400,8 @@ class PropensityChecks:
             low = float(np.nanmin(propensity, initial=np.inf))
             high = float(np.nanmax(propensity, initial=-np.inf))
         self.low, self.high = min(self.low, low), max(self.high, high)
+        positive = propensity[propensity >= SMALLEST_PROPENSITY]
+        self.low_positive = min(self.low_positive, float(positive.min(initial=np.inf)))
         if high > 1.0 + TOLERANCE and not self._is_density:
             self._problems.add("E102 > 1", rows, propensity > 1.0 + TOLERANCE, self.name)
         if low <= 0.0:
@@ -399,6 +439,15 @@ class PropensityChecks:
         if not cumulative[-1]:
             return None
         return int(np.searchsorted(cumulative, (cumulative[-1] + 1) // 2)) / BINS
+
+    @property
+    def suggested_min_prob(self) -> float | str:
+        """A bound that changes only invalid propensities, or hardly any others; "…" if unknown."""
+        if not np.isfinite(self.low_positive):
+            return "…"
+        bound = max(self.low_positive, LEAST_SUGGESTED)
+        unit = 10.0 ** np.floor(np.log10(bound))
+        return float(f"{np.floor(bound / unit * (1 + 1e-12)) * unit:.1g}")
 
     def renamed(self, min_prob: float | None) -> dict[str, str | None]:
         """Return other keys of the problems whose kind depends on all rows."""

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from saddleback._typing import IntArray
-from saddleback.errors import InvalidParameter
+from saddleback.errors import Fix, InvalidParameter
 from saddleback.log.diagnostics import Finding, LogError, format_rows
 from saddleback.log.row_source import RowSource
 from saddleback.log.schema import decode_dictionary, is_text
@@ -200,7 +200,9 @@ class SortedSource(RowSource):
             message = (
                 f"{self.order} has no value in {format_rows(missing)}: they cannot be ordered."
             )
-            raise LogError(Finding("E121", message))
+            other = order_column(self.parts[0].schema, None, without=self.order)
+            fix = Fix("Fill in the values, or sort by another column", "order_by", other)
+            raise LogError(Finding("E121", message, fix))
         keys = pa.table({"episode": table[self.episode], "order": table[self.order]})
         index = pc.sort_indices(keys, [("episode", "ascending"), ("order", "ascending")])
         keys = keys.take(index)
@@ -219,8 +221,10 @@ TIMES = {
 """Words in the names of columns of numbers that tell the time."""
 
 
-def order_column(schema: Any, step: str | None) -> str:
+def order_column(schema: Any, step: str | None, *, without: str | None = None) -> str:
     """Return the column that rows are probably to be ordered by: steps, or a time.
+
+    The column ``without`` is none of them.
 
     Examples
     --------
@@ -233,7 +237,7 @@ def order_column(schema: Any, step: str | None) -> str:
         if TIMES & set(re.split(r"[^a-z]+", column.name.lower()))
         and (pa.types.is_integer(column.type) or pa.types.is_floating(column.type))
     ]  # fmt: skip
-    return step or next(iter(times), "…")
+    return step or next((name for name in times if name != without), "…")
 
 
 def _range_index(ids: Any, limits: list[Any]) -> IntArray:
