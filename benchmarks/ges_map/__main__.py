@@ -127,10 +127,10 @@ def draw(cells: list[Cell], out: Path) -> None:
                 if cell.measure == measure:
                     at = rows.index((cell.problem, cell.grid)), LAMBDAS.index(cell.lam)
                     table[at] = np.clip(cell.advantage, -SHOWN, SHOWN)
-                    text = LETTERS[cell.leader]
+                    text, dark = LETTERS[cell.leader], abs(table[at]) > 0.7 * SHOWN
                     ax.text(
                         at[1], at[0], text if cell.verdict != "even" else text.lower(),
-                        ha="center", va="center", fontsize=6,
+                        ha="center", va="center", fontsize=6, color="white" if dark else "black",
                     )  # fmt: skip
             ax.set_facecolor("#eeeeee")
             ax.imshow(table, cmap="PuOr", vmin=-SHOWN, vmax=SHOWN, aspect="auto")

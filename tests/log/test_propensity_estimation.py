@@ -133,7 +133,7 @@ def test_ids_of_episodes_do_not_matter(method):
 def test_the_grid_is_chosen_by_held_out_likelihood(states):
     noise = np.random.default_rng(4).normal(size=(300, 6))
     many = estimate_behaviour(Log(follow_policy(lambda x: np.full((len(x), 2), 0.5), noise)))
-    assert many.description == "counts in a grid of 1 cells along each of 6 entries"
+    assert many.description == "counts in a grid of 1 cell along each of 6 entries"
     few = estimate_behaviour(Log(follow_policy(finite, states)))
     assert few.description == "counts in a grid of 5 cells along each of 1 entry"
 

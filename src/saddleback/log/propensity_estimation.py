@@ -206,9 +206,9 @@ def _cross_fit(
         edges, bins = _choose_grid(data, bins, shares, prior)
         fit = partial(fit_counts, shares=shares, prior=prior, edges=edges)
         d = data.observations.shape[1]
-        description = (
-            f"counts in a grid of {bins} cells along each of {d} {'entry' if d == 1 else 'entries'}"
-        )
+        cells = "1 cell" if bins == 1 else f"{bins} cells"
+        entries = "1 entry" if d == 1 else f"{d} entries"
+        description = f"counts in a grid of {cells} along each of {entries}"
     else:
         model, description = CLASSIFIERS[method]
         fit = partial(model, shares=shares, prior=prior)
