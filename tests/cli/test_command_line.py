@@ -1,13 +1,16 @@
 """The command line: help, messages, width of lines, start-up time and exit statuses."""
 
+import contextlib
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -126,6 +129,22 @@ def test_touching_evaluate_loads_no_packages_of_scipy_nor_figures():
     unused = {f"scipy.{name}" for name in ("linalg", "optimize", "sparse", "special", "stats")}
     unused |= {"matplotlib", "pandas", "sklearn", "distributed"}
     assert not unused & set(done.stdout.split())
+
+
+def test_ctrl_c_that_an_import_turns_into_an_error_is_an_interrupt(monkeypatch):
+    """As in CPython 3.11, where ``ModuleNotFoundError`` may become a ``TypeError`` then."""
+
+    @click.command()
+    def command():
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        raise TypeError("expected a message argument")
+
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(type(group), "get_command", lambda *_: command)
+    done = CliRunner().invoke(group, ["explain"])
+    assert (done.exit_code, done.stderr) == (130, "interrupted.\n")
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_exit_statuses_are_in_the_help():

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import errno
 import importlib
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import click
@@ -84,7 +89,7 @@ class LazyGroup(click.Group):
         from saddleback.cli.messages import as_option, echo_message, wrap_message
 
         try:
-            with messages_shown():
+            with messages_shown(), _interrupted_imports():
                 return super().invoke(ctx)
         except click.UsageError as error:
             message = wrap_message(error.format_message(), first=len("Error: "))
@@ -106,6 +111,30 @@ class LazyGroup(click.Group):
             kept = "; finished tasks are kept" if ctx.invoked_subcommand == "paper" else ""
             echo(f"interrupted{kept}.", err=True)
             sys.exit(130)
+
+
+@contextmanager
+def _interrupted_imports() -> Iterator[None]:
+    """Raise KeyboardInterrupt for any error after Ctrl-C: one during an import may become that."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pressed = False
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        pressed = True
+        signal.default_int_handler(number, frame)
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    except Exception:
+        if pressed:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _cite(ctx: click.Context, parameter: click.Parameter, name: str | None) -> None:
