@@ -33,7 +33,7 @@ SMALL_RIDGES = (1e-6, 1e-5, 1e-4)
 ROUNDING = 1e-9
 """Share of the range of values that is attributed to rounding."""
 
-DRAWS, MAX_RESAMPLED_FEATURES = 20, 1000
+DRAWS, MAX_RESAMPLED_FEATURES = 20, 400
 """Default number of resamples, and the largest number of features with resamples by default."""
 
 NOTES = {
@@ -121,7 +121,7 @@ def start_spectra(
     progress: Progress | None = None,
 ) -> PendingSpectra:
     """Start computing the spectra of all targets; very large ones only on request."""
-    count = resample_count(len(sums.span.active), draws)
+    count = resample_count(sums.setting.p, draws)
     if int((sums.steps > 0).sum()) < 2 or not count:
         return {}
     parts = split_progress(progress, [("", 1.0)] * len(targets))
@@ -131,9 +131,9 @@ def start_spectra(
     }
 
 
-def resample_count(active: int, draws: int | None) -> int:
-    """Return the number of block resamples for a number of active features."""
-    return draws if draws is not None else DRAWS if active <= MAX_RESAMPLED_FEATURES else 0
+def resample_count(p: int, draws: int | None) -> int:
+    """Return the number of block resamples for p features over all actions."""
+    return draws if draws is not None else DRAWS if p <= MAX_RESAMPLED_FEATURES else 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -69,7 +69,8 @@ CACHED_ROWS = 250_000
 """Largest number of rows of a log that is cached in memory, since it is read several times."""
 
 BLOCKS, FOLDS, MAX_BYTES = 20, 5, 2**31
-"""Blocks of episodes, folds for Q, and bytes of sums above which there are only FOLDS blocks."""
+"""Blocks of episodes to resample, folds for Q, and bytes of sums above which there are only FOLDS
+blocks."""
 
 
 def evaluate(
@@ -139,8 +140,8 @@ def evaluate(
     passes, learner
         Passes over the log and rule of "streamed"; GES(0) if not given.
     draws
-        Number of block-bootstrap resamples for the spectrum of Â; by default 20, or none with more
-        than 1000 active features.
+        Number of block-bootstrap resamples for the spectrum of Â; by default 20, or none with
+        automatic features, a horizon, or more than 400 features over all actions.
     lower_is_better
         Whether rewards are costs.
     bandit
@@ -222,6 +223,8 @@ def evaluate(
     elif selected != ("svrg",):
         require_two_episodes(1 + log.has_several_episodes())
     is_consensus = automatic or horizon is not None
+    if is_consensus and draws is None:
+        draws = 0  # the spectrum concerns the closed form, which is not the estimate
     episodes_sampled: EpisodeSample | None = None
     if is_consensus:
         sample = LogSample(log.n_actions, log.dimensions)
@@ -249,16 +252,17 @@ def evaluate(
     weighted = bool(log.propensity) and chosen.values == "action"
     plain = bool(set(selected) & set(IMPORTANCE_SAMPLING))
     p = features.size * (log.n_actions + shared)
+    draws = resample_count(p, draws)
     sampled = 0 if chosen.values != "action" else ESTIMATE_ROWS if is_consensus else OPINION_ROWS
     phases = plan_phases(
         progress, rows=log.rows, active=_active_features(features, sample.states), p=p,
         targets=len(named), rules=len(rules), folds=FOLDS if weighted else 0,
-        weighting_jobs=len(named) * (weighted + plain), draws=resample_count(p, draws),
+        weighting_jobs=len(named) * (weighted + plain), draws=draws,
         sampled=sampled, is_consensus=is_consensus,
         passes=passes if "streamed" in selected else 0,
         epochs=EPOCHS if "svrg" in selected else 0,
     )  # fmt: skip
-    count = BLOCKS if 8 * p**2 * len(named) * BLOCKS < MAX_BYTES else FOLDS
+    count = BLOCKS if draws and 8 * p**2 * len(named) * BLOCKS < MAX_BYTES else FOLDS
     policies, once = [*named, behaviour], EncodeOnce(features)
     setting = StatisticsKey.of(log, rules, policies, features, gamma, shared, count)
     names = [policy.name for policy in named]
