@@ -228,7 +228,7 @@ def test_bad_arguments_are_reported_in_a_sentence(words, message, folder):
     [
         (["--features", "hash:100"], 300), (["--features", "rbf:26"], 78),
         (["--features", "fourier:2"], 27), (["--features", "polynomial:1"], 12),
-        (["--features", "{p}:lines"], 9), (["--features", "tiles"], 1944), ([], 1944),
+        (["--features", "{p}:lines"], 9), (["--features", "tiles"], 1944), ([], 972),
         (["--features", "tiles:2x1", "--shared"], 36),
     ],
 )  # fmt: skip

@@ -14,14 +14,14 @@ from helpers.decision_logs import target
 from helpers.logs import columns, mixed
 from oracles.marginal_dr import fit
 from saddleback.errors import InvalidParameter
-from saddleback.features import Monomials, Scaling
+from saddleback.features import Monomials, RandomFourier, Scaling
 from saddleback.log.target_policies import as_targets
 from saddleback.ope.candidates import HISTORY, OBSERVATION, STEP, Basis, candidates, views
 from saddleback.ope.consensus import CAUTION, find_consensus
 from saddleback.ope.episode_sample import EpisodeSampler, sample_episodes
 from saddleback.ope.evidence_from_log import distance_on_one_side
 from saddleback.ope.log_pass import read_log
-from saddleback.ope.marginal_dr import Rows, fit_basis
+from saddleback.ope.marginal_dr import Rows, fit_basis, leading_directions
 
 
 def sample_of(log, policy=target, **options):
@@ -41,6 +41,26 @@ def test_fits_equal_those_of_the_oracle(horizon, ridge, pooling):
     assert np.allclose(fits.start[0], start, rtol=1e-9)
     assert np.allclose(fits.delta[0], delta, rtol=precision, atol=precision)
     assert np.allclose(fits.ratio[0], ratio, rtol=precision, atol=precision)
+
+
+@pytest.mark.parametrize("horizon", [None, 4])
+def test_leading_directions_of_smooth_features_give_the_same_estimates(horizon):
+    sample = sample_of(sb.Log(columns([8] * 200, "terminated")))
+    (view, *_) = views(sample)
+    waves = RandomFourier(Scaling.of(sample.states), 80, 3.0)
+    smooth, plain = (Basis("waves", view, waves, is_smooth=smooth) for smooth in (True, False))
+    rows = Rows.of(sample, "new", 0.9)
+    directions = leading_directions(smooth, rows.order)
+    assert leading_directions(plain, rows.order) is None
+    assert directions.shape[1] < 40
+    few, all_of_them = (fit_basis(basis, rows, horizon) for basis in (smooth, plain))
+    scale = all_of_them.start[-1].std()
+    for some, all_ in ((few.start, all_of_them.start), (few.ratio, all_of_them.ratio)):
+        assert (some - all_).std() < 0.01 * all_.std()
+    phi = waves(sample.starts)
+    weights = few.theta[-1].reshape(5, sample.n_actions, -1)[sample.folds]
+    q = np.einsum("em,eam,ea->e", phi, weights, sample.start_pi["new"])
+    assert np.allclose(few.start[-1], q, atol=1e-5 * scale)
 
 
 def test_consensus_estimates_the_exact_value_of_a_chain():
@@ -146,7 +166,8 @@ def test_candidates_are_functions_of_one_view_and_within_their_limit():
     bases = list(candidates(sample, (20, 60), 70))
     assert {basis.view.name for basis in bases} == {OBSERVATION, STEP, HISTORY}
     for basis in bases:
-        before, after, start = basis.evaluate()
+        rows = np.arange(len(sample.rewards))
+        before, after, start = basis.before(rows), basis.after(rows), basis.start()
         assert before.shape == (len(sample.rewards), before.shape[1])
         assert after.shape == before.shape
         assert start.shape == (len(sample.starts), before.shape[1])

@@ -165,8 +165,7 @@ class RandomFourier(_Standardised):
     def evaluate(self, x: FloatArray) -> FloatArray:
         """Return 1, x and the waves."""
         frequencies, phases = self._draws
-        waves = np.sqrt(2.0) * np.cos(x @ frequencies + phases)
-        return np.column_stack([np.ones(len(x)), x, waves])
+        return with_waves(x, cosine(x @ frequencies + phases))
 
 
 @dataclass(frozen=True)
@@ -198,6 +197,19 @@ class Monomials(_Standardised):
         """Return the monomials."""
         columns = [np.prod(x[:, list(factors)], axis=1) for factors in self._factors]
         return np.column_stack(columns)
+
+
+def cosine(z: FloatArray) -> FloatArray:
+    """Return √2 cos z in single precision, which is many times faster and enough for a feature."""
+    return np.asarray(np.float32(np.sqrt(2.0)) * np.cos(z.astype(np.float32)))
+
+
+def with_waves(x: FloatArray, waves: FloatArray) -> FloatArray:
+    """Return 1, x and the waves side by side, in double precision."""
+    d = x.shape[1]
+    features = np.empty((len(x), 1 + d + waves.shape[1]))
+    features[:, 0], features[:, 1 : 1 + d], features[:, 1 + d :] = 1.0, x, waves
+    return features
 
 
 def monomial_factors(columns: int, degree: int) -> list[tuple[int, ...]]:

@@ -28,8 +28,10 @@ from saddleback.features.action_distribution import (
 from saddleback.features.standardised import (
     RandomFourier,
     Scaling,
+    cosine,
     monomial_factors,
     robust_scale,
+    with_waves,
 )
 
 
@@ -223,8 +225,8 @@ class JointFourier(_Exact):
     ) -> FloatArray:
         of_states, of_actions, phases = self._draws
         x = self.scaling.states(states)
-        waves = np.sqrt(2.0) * shrink * np.cos(x @ of_states + mean @ of_actions + phases)
-        return np.column_stack([np.ones(len(x)), x, mean, waves])
+        waves = shrink * cosine(x @ of_states + mean @ of_actions + phases)
+        return with_waves(np.column_stack([x, mean]), waves)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from saddleback._typing import FloatArray
+from saddleback._typing import FloatArray, IntArray
 from saddleback.features.action_distribution import ActionDistribution
 from saddleback.features.standardised import median_distance
 from saddleback.features.state_action import (
@@ -43,23 +43,26 @@ class ActionBasis(Basis):
         φ(s, a), with s a point of the view.
     actions
         The logged actions, [n, k].
-    after, start
+    following, first
         The actions of the target in the next states, and in the first ones.
     """
 
     features: StateActionFeatures
     actions: FloatArray
-    after: ActionDistribution
-    start: ActionDistribution
+    following: ActionDistribution
+    first: ActionDistribution
 
-    def evaluate(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return φ(s, a) of each transition, and E_π φ(s', ·) after it and E_π φ(s_0, ·)."""
-        features, view = self.features, self.view
-        return (
-            features(view.before, self.actions),
-            features.expected(view.after, self.after),
-            features.expected(view.start, self.start),
-        )
+    def before(self, rows: IntArray) -> FloatArray:
+        """Return φ(s, a) of some transitions."""
+        return self.features(self.view.before[rows], self.actions[rows])
+
+    def after(self, rows: IntArray) -> FloatArray:
+        """Return E_π φ(s', ·) after some transitions."""
+        return self.features.expected(self.view.after[rows], self.following[rows])
+
+    def start(self) -> FloatArray:
+        """Return E_π φ(s_0, ·)."""
+        return self.features.expected(self.view.start, self.first)
 
 
 def action_candidates(
@@ -78,7 +81,10 @@ def action_candidates(
     bases = []
 
     def add(name: str, view: View, features: StateActionFeatures) -> None:
-        bases.append(ActionBasis(name, view, features, features, actions, after, start))
+        smooth = not isinstance(features, JointMonomials)
+        bases.append(
+            ActionBasis(name, view, features, features, actions, after, start, is_smooth=smooth)
+        )
 
     if given is not None:
         view = View(GIVEN, sample.states, sample.next_states, sample.starts)

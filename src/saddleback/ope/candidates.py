@@ -9,13 +9,13 @@ feature per distinct value where there are few.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
-from saddleback._typing import FloatArray
+from saddleback._typing import FloatArray, IntArray
 from saddleback.errors import InvalidParameter
 from saddleback.features import Features, Monomials, RandomFourier, Scaling, Tiles
 from saddleback.features.standardised import median_distance
@@ -60,6 +60,8 @@ class Basis:
         The view they are functions of.
     encode
         The features.
+    is_smooth
+        Whether they vary so smoothly that few directions may contain nearly all of them.
     is_shared
         Whether all actions share the features; otherwise each has its own weights.
     """
@@ -67,16 +69,24 @@ class Basis:
     name: str
     view: View
     encode: Encoder
+    is_smooth: bool = field(default=False, kw_only=True)
     is_shared: ClassVar[bool] = False
 
     def by_action(self, theta: FloatArray, n_actions: int) -> FloatArray:
         """Return weights θ [folds, p] of the features for each action, [folds, K, m]."""
         return theta.reshape(len(theta), n_actions, -1)
 
-    def evaluate(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the features before and after each transition, and at the start."""
-        view = self.view
-        return self.encode(view.before), self.encode(view.after), self.encode(view.start)
+    def before(self, rows: IntArray) -> FloatArray:
+        """Return the features before some transitions, [n, m]."""
+        return self.encode(self.view.before[rows])
+
+    def after(self, rows: IntArray) -> FloatArray:
+        """Return the features after some transitions, [n, m]."""
+        return self.encode(self.view.after[rows])
+
+    def start(self) -> FloatArray:
+        """Return the features at the starts of all episodes, [E, m]."""
+        return self.encode(self.view.start)
 
 
 def views(sample: EpisodeSample) -> Iterator[View]:
@@ -153,7 +163,7 @@ def candidates(
             if size >= 8:
                 features = RandomFourier(scaling, size, bandwidth, seed + k)
                 name = f"random Fourier {size}, bandwidth {bandwidth:.2g}"
-                yield Basis(name, view, features)
+                yield Basis(name, view, features, is_smooth=True)
         if observed and len(view.before[0]) <= 2:
             low, high = view.before.min(axis=0), view.before.max(axis=0)
             high = np.where(high > low, high, low + 1.0)

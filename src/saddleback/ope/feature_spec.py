@@ -35,8 +35,8 @@ AUTO = "auto"
 WAVES = 40
 """Default number of random Fourier features of an observation."""
 
-DEFAULT_SIZE = 3000
-"""Largest number of tiles over all actions by default; beyond it, random Fourier features."""
+MAX_TILES, MAX_STATES = 1000, 6000
+"""Largest numbers of tiles and of states over all actions by default."""
 
 NAMES = (
     "tiles", "hash", "rbf", "fourier", "polynomial", "monomials", "random-fourier", "states",
@@ -58,10 +58,10 @@ def parse_features(
         FILE.stats, the features of saved statistics
 
     With ``auto``, the default: ``given`` for ``phi_…`` columns, ``states`` for one column of
-    integers, ``tiles:8x8`` if these are at most 3000 features over all actions, otherwise
-    ``random-fourier:40``. The box is the range of the log unless given; monomials and random
-    Fourier features scale observations robustly, and have no box. The sample may be None if
-    `box_known`.
+    integers, ``tiles:8x8`` or ``tiles:8x4`` if these are at most 1000 features over all actions,
+    otherwise ``random-fourier:40``. The box is the range of the log unless given; monomials and
+    random Fourier features scale observations robustly, and have no box. The sample may be None
+    if `box_known`.
 
     Examples
     --------
@@ -182,11 +182,13 @@ def _default_spec(log: Log, sample: LogSample) -> str:
         return "given"
     low, high = sample.low, sample.high
     whole_numbers = all((values % 1 == 0).all() for values in (low, high, sample.states))
-    fits = (high[0] + 1) * log.n_actions <= 2 * DEFAULT_SIZE
+    fits = (high[0] + 1) * log.n_actions <= MAX_STATES
     if log.dimensions == 1 and low[0] >= 0 and whole_numbers and fits:
         return "states"
-    few = 8 * 9**log.dimensions <= DEFAULT_SIZE // log.n_actions
-    return "tiles:8x8" if few else f"random-fourier:{WAVES}"
+    for tilings in (8, 4):
+        if tilings * 9**log.dimensions * log.n_actions <= MAX_TILES:
+            return f"tiles:8x{tilings}"
+    return f"random-fourier:{WAVES}"
 
 
 def is_automatic(features: Any) -> bool:

@@ -41,6 +41,13 @@ POOLING = (1.0, 100.0)
 JITTER = 1e-9
 """Ridge relative to the mean of the diagonal of M, for features that are never active."""
 
+NEGLIGIBLE, MOST = 1e-7, 0.8
+"""Mean square of a direction of smooth features below which it is left out, and the share of them
+above which all are kept."""
+
+DIRECTION_ROWS, CHUNK = 2000, 4096
+"""Rows from which directions are found, and rows whose features are evaluated at a time."""
+
 
 @dataclass(frozen=True, eq=False)
 class Fits:
@@ -120,8 +127,11 @@ def fit_basis(
     pooling: Sequence[float] = POOLING,
 ) -> Fits:
     """Fit primal and dual of a basis for each ridge and pooling, each fold by the other folds."""
-    before, after, first = basis.evaluate()
-    before, after = before[rows.order], after[rows.order]
+    directions = leading_directions(basis, rows.order)
+    before, after, first = _evaluate(basis, rows.order, directions)
+    active = np.asarray(before.any(axis=0))  # weights of others are 0
+    if not active.all():
+        before, after, first = before[:, active], after[:, active], first[:, active]
     folds = [_FoldSums.of(k, before, after, first, rows) for k in range(FOLDS)]
     total = [
         functools.reduce(np.add, parts) for parts in zip(*(f.sums for f in folds), strict=True)
@@ -132,39 +142,97 @@ def fit_basis(
     start = np.full((len(penalties), len(first)), np.nan)
     delta = np.full((len(penalties), len(before), steps), np.nan, kind)
     ratio = np.full_like(delta, np.nan)
+    weights = rows.weights.astype(kind, copy=False)
     thetas = np.full((len(penalties), FOLDS, len(total[2])), np.nan)
     for k, fold in enumerate(folds):
         M, C, b, x = (all_folds - own for all_folds, own in zip(total, fold.sums, strict=True))
-        system = _FixedPoint(M, C, b, x) if horizon is None else _Horizon(M, C, b, x, horizon)
-        rewards = rows.rewards[fold.rows][:, None]
-        starts = fold.starts(first, rows.start_pi)
-        for r, (pooled, ridge) in enumerate(penalties):
-            solution = system.solve(ridge, pooled)
-            if solution is None:
-                continue
-            thetas[r, k] = solution[0][:, -1]
-            start[r, fold.episodes] = starts @ solution[0][:, -1]
-            with np.errstate(over="ignore", invalid="ignore"):  # those not finite are left out
-                theta, u = (np.asarray(part, kind) for part in solution)
-                q = fold.of_actions(before, theta)
-                following = fold.next_values(after, rows.weights, theta)
-                if horizon is not None:
-                    q, following = q[:, :0:-1], following[:, -2::-1]
-                delta[r, fold.rows] = rewards + following - q
-                ratio[r, fold.rows] = fold.of_actions(before, u)
+        penalised = _Penalised(M, C if horizon is None else None, directions is not None)
+        system = (
+            _FixedPoint(penalised, b, x)
+            if horizon is None
+            else _Horizon(penalised, C, b, x, horizon)
+        )
+        solutions = {
+            r: solution
+            for r, (pooled, ridge) in enumerate(penalties)
+            if (solution := system.solve(ridge, pooled)) is not None
+        }
+        if not solutions:
+            continue
+        theta, u = (np.stack(part, axis=1) for part in zip(*solutions.values(), strict=True))
+        solved = np.array(list(solutions))
+        thetas[solved, k] = theta[:, :, -1].T
+        start[np.ix_(solved, fold.episodes)] = (
+            fold.starts(first, rows.start_pi) @ theta[:, :, -1]
+        ).T
+        at = np.ix_(solved, np.arange(fold.rows.start, fold.rows.stop))
+        with np.errstate(over="ignore", invalid="ignore"):  # those not finite are left out
+            theta, u = theta.astype(kind, copy=False), u.astype(kind, copy=False)
+            q = fold.of_actions(before, theta)
+            following = fold.next_values(after, weights, theta)
+            if horizon is not None:
+                q, following = q[:, :, :0:-1], following[:, :, -2::-1]
+            errors = rows.rewards[fold.rows, None, None] + following - q
+            delta[at] = errors.transpose(1, 0, 2)
+            ratio[at] = fold.of_actions(before, u).transpose(1, 0, 2)
+    blocks = np.zeros((*thetas.shape[:2], rows.weights.shape[1], len(active)))
+    blocks[..., active] = thetas.reshape(*blocks.shape[:3], -1)
+    if directions is not None:
+        blocks = blocks @ directions.T
+    thetas = blocks.reshape(*thetas.shape[:2], -1)
     back = np.argsort(rows.order)
-    return Fits(penalties, start, delta[:, back], ratio[:, back], thetas)
+    delta, ratio = (np.take(part, back, axis=1) for part in (delta, ratio))
+    return Fits(penalties, start, delta, ratio, thetas)
+
+
+def leading_directions(basis: Basis, order: IntArray) -> FloatArray | None:
+    """Return the directions [m, r] that contain nearly all of smooth features, if they are few.
+
+    They are orthonormal in units of the root mean square of each feature, so that the penalty is
+    the same on all of them. What they leave out is small beside the smallest penalty.
+    """
+    if not basis.is_smooth:
+        return None
+    phi = basis.before(order[:: -(-len(order) // DIRECTION_ROWS)])
+    scale = np.sqrt((phi**2).mean(axis=0))
+    scale[scale == 0.0] = np.inf
+    scaled = phi[:, 1:] / scale[1:]
+    sizes, vectors = np.linalg.eigh(scaled.T @ scaled / len(phi))
+    kept = sizes > NEGLIGIBLE
+    if kept.sum() > MOST * len(kept):
+        return None
+    directions = np.zeros((phi.shape[1], 1 + int(kept.sum())))
+    directions[0, 0], directions[1:, 1:] = 1.0, vectors[:, kept] / scale[1:, None]
+    return directions
+
+
+def _evaluate(
+    basis: Basis, order: IntArray, directions: FloatArray | None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return features before and after each transition, in order, and at the starts."""
+
+    def reduced(features: FloatArray) -> FloatArray:
+        return features if directions is None else features @ directions
+
+    first = reduced(basis.start())
+    before, after = np.empty((2, len(order), first.shape[1]))
+    for begin in range(0, len(order), CHUNK):
+        part = slice(begin, begin + CHUNK)
+        before[part] = reduced(basis.before(order[part]))
+        after[part] = reduced(basis.after(order[part]))
+    return before, after, first
 
 
 class _Penalised:
     """M_λ − L for several penalties, from the blocks of M [K, m, m]; the first feature is constant.
 
-    The penalty is λ times the mean square of a feature, on the mean of its weights over actions,
-    and ``pooling`` times that on their differences from this mean. The mean weight of the constant
-    is free, so that values are not drawn to 0.
+    The penalty is λ times the mean square of a feature, or, for ``equal`` penalties, of the
+    constant, on the mean of its weights over actions, and ``pooling`` times that on their
+    differences from this mean. The mean weight of the constant is free, so that values are not
+    drawn to 0.
     """
 
-    def __init__(self, M: FloatArray, less: FloatArray | None = None) -> None:
+    def __init__(self, M: FloatArray, less: FloatArray | None, equal: bool) -> None:
         self.K, self.m = M.shape[:2]
         # In the order of LAPACK, so that it need not copy; penalties change only some entries.
         blocks = np.zeros((self.K, self.m, self.K, self.m))
@@ -173,7 +241,9 @@ class _Penalised:
         matrix = blocks.reshape(self.K * self.m, -1)
         self._matrix = np.asfortranarray(matrix if less is None else matrix - less)
         self._less = 0.0 if less is None else self._of_features(np.asfortranarray(less)).copy()
-        self._squares = np.einsum("aii->i", M)
+        self._squares = np.einsum("aii->i", M).copy()
+        if equal:
+            self._squares[:] = self._squares[0]
         self._jitter = JITTER * max(float(np.einsum("aii->", M)) / (self.K * self.m), 1e-300)
 
     def _of_features(self, matrix: FloatArray) -> FloatArray:
@@ -196,8 +266,8 @@ class _Penalised:
 class _FixedPoint:
     """The systems of θ and u without a horizon."""
 
-    def __init__(self, M: FloatArray, C: FloatArray, b: FloatArray, x: FloatArray) -> None:
-        self._penalised, self._b, self._x = _Penalised(M, C), b, x
+    def __init__(self, penalised: _Penalised, b: FloatArray, x: FloatArray) -> None:
+        self._penalised, self._b, self._x = penalised, b, x
 
     def solve(self, ridge: float, pooling: float) -> tuple[FloatArray, FloatArray] | None:
         """Return θ and u, [p, 1] each; None if the system is singular."""
@@ -214,9 +284,9 @@ class _Horizon:
     """The recursions of θ and u with a horizon."""
 
     def __init__(
-        self, M: FloatArray, C: FloatArray, b: FloatArray, x: FloatArray, steps: int
+        self, penalised: _Penalised, C: FloatArray, b: FloatArray, x: FloatArray, steps: int
     ) -> None:
-        self._penalised, self._C, self._b, self._x = _Penalised(M), np.asfortranarray(C), b, x
+        self._penalised, self._C, self._b, self._x = penalised, np.asfortranarray(C), b, x
         self._steps = steps
 
     def solve(self, ridge: float, pooling: float) -> tuple[FloatArray, FloatArray] | None:
@@ -260,31 +330,39 @@ class _FoldSums:
             M[a], b[a] = phi.T @ phi, phi.T @ rows.rewards[own]
             for c in range(K):
                 weight = rows.weights[own, c]
-                if weight.any():
-                    C[a, :, c * m : (c + 1) * m] = (phi * weight[:, None]).T @ after[own]
+                used = np.flatnonzero(weight)
+                if len(used) < 0.75 * len(weight):  # as of a deterministic target
+                    phi_c, after_c, weight = phi[used], after[own][used], weight[used]
+                else:
+                    phi_c, after_c = phi, after[own]
+                if len(used):
+                    C[a, :, c * m : (c + 1) * m] = (phi_c * weight[:, None]).T @ after_c
         episodes = rows.start_folds == k
         starts = rows.start_pi[episodes].T @ first[episodes]
         sums = (M, C.reshape(K * m, K * m), b.ravel(), starts.ravel())
         return cls(slice(begin, end), bounds, episodes, sums)
 
     def of_actions(self, features: FloatArray, weights: FloatArray) -> FloatArray:
-        """Return φᵀ of the logged actions times weights [p, c], for the rows of the fold."""
-        begin, K, m = self.rows.start, len(self.bounds) - 1, features.shape[1]
-        values = np.empty((self.rows.stop - begin, weights.shape[1]), weights.dtype)
-        for a in range(K):
+        """Return φᵀ of the logged actions times weights [p, R, c], for the rows of the fold."""
+        begin, m, (p, *shape) = self.rows.start, features.shape[1], weights.shape
+        values = np.empty((self.rows.stop - begin, *shape), weights.dtype)
+        flat, columns = values.reshape(len(values), -1), weights.reshape(p, -1)
+        for a in range(p // m):
             own = slice(self.bounds[a], self.bounds[a + 1])
-            values[own.start - begin : own.stop - begin] = (
-                features[own] @ weights[a * m : (a + 1) * m]
+            flat[own.start - begin : own.stop - begin] = (
+                features[own] @ columns[a * m : (a + 1) * m]
             )
         return values
 
     def next_values(self, after: FloatArray, pi: FloatArray, theta: FloatArray) -> FloatArray:
-        """Return γ times the next value under π, for the rows of the fold."""
-        m = after.shape[1]
-        return sum(
-            pi[self.rows, a, None] * (after[self.rows] @ theta[a * m : (a + 1) * m])
-            for a in range(pi.shape[1])
-        )  # type: ignore[return-value]
+        """Return γ times the next values under π, [n, R, c], for the rows of the fold."""
+        m, (p, *shape) = after.shape[1], theta.shape
+        columns = theta.reshape(p, -1)
+        values = sum(
+            pi[self.rows, a, None] * (after[self.rows] @ columns[a * m : (a + 1) * m])
+            for a in range(p // m)
+        )
+        return np.reshape(values, (-1, *shape))
 
     def starts(self, first: FloatArray, start_pi: FloatArray) -> FloatArray:
         """Return φ under π at the starts of the fold's episodes, [E_k, p]."""

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
-from saddleback._typing import FloatArray
+from saddleback._typing import FloatArray, IntArray
 from saddleback.features import Scaling
-from saddleback.features.standardised import median_distance
+from saddleback.features.standardised import cosine, median_distance, with_waves
 from saddleback.ope.candidates import OBSERVATION, Basis, views
 from saddleback.ope.episode_sample import EpisodeSample
 
@@ -35,42 +34,78 @@ MIN_WAVES = 8
 
 
 @dataclass(frozen=True, eq=False)
-class SharedBasis(Basis):
-    """Features of a point and an action; ``encode`` gives 1, x, √2 cos z and −√2 sin z.
+class Waves:
+    """Random waves √2 cos z of standardised points x, with z = wᵀx + c.
 
     Attributes
     ----------
-    phases
-        v of each action and wave, [K, m].
-    taken, next_pi, start_pi
-        Probabilities of the actions: those taken, and those of the target in the next states and
-        in the first ones, [n, K] and [E, K].
+    scaling
+        Standardises the points.
+    frequencies, offsets
+        w [d, m] and c [m].
     """
 
+    scaling: Scaling
+    frequencies: FloatArray
+    offsets: FloatArray
+
+    def angles(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return x and z."""
+        x = self.scaling(points)
+        return x, x @ self.frequencies + self.offsets
+
+    def __call__(self, points: FloatArray) -> FloatArray:
+        """Return 1, x, √2 cos z and −√2 sin z, whose weights `SharedBasis.by_action` gives."""
+        x, z = self.angles(points)
+        return with_waves(x, np.concatenate([cosine(z), cosine(z + 0.5 * np.pi)], axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class SharedBasis(Basis):
+    """Features of a point and an action, which are functions of the `Waves` of the point.
+
+    Attributes
+    ----------
+    encode
+        The waves.
+    phases
+        v of each action and wave, [K, m].
+    actions
+        The actions taken, [n].
+    next_pi, start_pi
+        Probabilities of the target's actions in the next states and in the first ones, [n, K] and
+        [E, K].
+    """
+
+    encode: Waves
     phases: FloatArray
-    taken: FloatArray
+    actions: IntArray
     next_pi: FloatArray
     start_pi: FloatArray
     is_shared: ClassVar[bool] = True
 
-    def evaluate(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return φ of each transition, and E_π φ after it and at the start."""
-        view = self.view
-        return (
-            self._expected(view.before, self.taken),
-            self._expected(view.after, self.next_pi),
-            self._expected(view.start, self.start_pi),
-        )
+    def before(self, rows: IntArray) -> FloatArray:
+        """Return φ of some transitions."""
+        x, z = self.encode.angles(self.view.before[rows])
+        action = self.actions[rows]
+        taken = np.eye(len(self.phases))[action]
+        return with_waves(np.column_stack([x, taken]), cosine(z + self.phases[action]))
+
+    def after(self, rows: IntArray) -> FloatArray:
+        """Return E_π φ after some transitions."""
+        return self._expected(self.view.after[rows], self.next_pi[rows])
+
+    def start(self) -> FloatArray:
+        """Return E_π φ at the starts."""
+        return self._expected(self.view.start, self.start_pi)
 
     def _expected(self, points: FloatArray, pi: FloatArray) -> FloatArray:
-        linear, cosine, sine = self._split(self.encode(points))
-        waves = cosine * (pi @ np.cos(self.phases)) + sine * (pi @ np.sin(self.phases))
-        return np.column_stack([linear, pi, waves])
-
-    def _split(self, encoded: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        m = self.phases.shape[1]
-        end = encoded.shape[-1] - 2 * m
-        return encoded[:, :end], encoded[:, end : end + m], encoded[:, end + m :]
+        x, z = self.encode.angles(points)
+        kind, phases = np.float32, self.phases
+        share = pi.astype(kind)
+        waves = cosine(z) * (share @ np.cos(phases).astype(kind))
+        waves += cosine(z + 0.5 * np.pi) * (share @ np.sin(phases).astype(kind))
+        return with_waves(np.column_stack([x, pi]), waves)
 
     def by_action(self, theta: FloatArray, n_actions: int) -> FloatArray:
         """Return weights of what ``encode`` gives, for each action, [folds, K, size]."""
@@ -89,7 +124,6 @@ def shared_candidates(
     """Return bases of at most ``limit`` features; more of them if there are many actions."""
     K = sample.n_actions
     many = limit // K < FEW
-    taken = np.eye(K)[sample.actions]
     for view in views(sample):
         scaling = Scaling.of(view.before)
         if not scaling.size:
@@ -106,20 +140,11 @@ def shared_candidates(
         for k, (size, bandwidth, kappa) in enumerate(settings):
             rng = np.random.default_rng([seed, k])
             frequencies = rng.standard_normal((scaling.size, size)) / bandwidth
-            encode = partial(_encode, scaling, frequencies, rng.uniform(0.0, 2.0 * np.pi, size))
+            encode = Waves(scaling, frequencies, rng.uniform(0.0, 2.0 * np.pi, size))
             name = "linear, shared"
             if size:
                 name = f"random Fourier {size} shared, bandwidth {bandwidth:.2g}, κ {kappa:g}"
             yield SharedBasis(
-                name, view, encode, kappa * rng.standard_normal((K, size)), taken,
-                sample.next_pi[target], sample.start_pi[target],
+                name, view, encode, kappa * rng.standard_normal((K, size)), sample.actions,
+                sample.next_pi[target], sample.start_pi[target], is_smooth=size > 0,
             )  # fmt: skip
-
-
-def _encode(
-    scaling: Scaling, frequencies: FloatArray, phases: FloatArray, points: FloatArray
-) -> FloatArray:
-    x = scaling(points)
-    z = x @ frequencies + phases
-    root = np.sqrt(2.0)
-    return np.column_stack([np.ones(len(x)), x, root * np.cos(z), -root * np.sin(z)])
