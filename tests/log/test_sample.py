@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -26,6 +28,15 @@ def test_a_strided_sample_does_not_depend_on_segmentation(lengths, most):
     np.testing.assert_array_equal(at_once.rows[1][:, 0], -kept)
     assert min(len(rows), most) <= len(kept) <= 2 * most
     assert len(set(np.diff(kept))) <= 1
+
+
+def test_a_strided_sample_does_not_keep_the_rows_it_was_given():
+    rows = np.zeros((1000, 2))
+    freed = weakref.ref(rows)
+    sample = StridedSample(max_size=2000)
+    sample.add(rows[:, :1])
+    del rows
+    assert freed() is None
 
 
 @pytest.mark.parametrize("cached", [False, True])

@@ -15,7 +15,7 @@ import pyarrow as pa
 from saddleback._json import invalid_place
 from saddleback.log.diagnostics import Finding, LogError
 
-BATCH = 1 << 15
+BATCH = 1 << 14
 """Number of rows read at a time."""
 
 READ_ERRORS = (pa.ArrowException, OSError, UnicodeError, EOFError, zlib.error)

@@ -22,10 +22,10 @@ class StridedSample:
     _parts: list[tuple[FloatArray, ...]] = field(default_factory=list)
 
     def add(self, *rows: FloatArray) -> None:
-        """Add the next rows of several aligned tables."""
+        """Add the next rows of several aligned tables, as copies: views would keep all rows."""
         first = -self._count % self._stride
         self._count += len(rows[0])
-        self._parts.append(tuple(table[first :: self._stride] for table in rows))
+        self._parts.append(tuple(table[first :: self._stride].copy() for table in rows))
         while -(-self._count // self._stride) > self.max_size:
             self._stride *= 2
             self._parts = [tuple(table[::2] for table in self.rows)]

@@ -150,8 +150,8 @@ class EpisodeSampler:
         for i in np.flatnonzero(priority < self._threshold):
             first = int(segment.first_states[i])
             episode = _SampledEpisode(
-                int(priority[i]), self._count + int(i), segment.observations[first],
-                [p[first] for p in pi], [],
+                int(priority[i]), self._count + int(i), segment.observations[first].copy(),
+                [p[first].copy() for p in pi], [],
             )  # fmt: skip
             self._kept.append(episode)
             k = rank.get(first)  # None for an episode without transitions
@@ -174,7 +174,8 @@ class EpisodeSampler:
         end = min(end, begin + self._longest - episode.rows)
         if end <= begin:
             return
-        segment, rows = batch.segment, slice(begin, end)
+        # Copies of rows: views would keep whole segments in memory.
+        segment, rows = batch.segment, np.arange(begin, end)
         after = segment.next_states[rows]
         none = np.zeros((len(segment.observations), 0))
         unknown = np.full(len(segment), np.nan)
