@@ -234,8 +234,8 @@ class EpisodeSampler:
         )
 
 
-MAX_CELLS = 500_000
-"""Largest product of rows and horizon."""
+MIN_STEPS, MAX_CELLS = 32, 500_000
+"""Steps of a task that are summed over at least, and the largest product of steps and rows."""
 
 
 def sample_episodes(
@@ -271,7 +271,7 @@ def sample_episodes(
             f"the horizon is {horizon:,}, but episodes have up to {sampler.longest_episode:,} "
             "steps, so logged returns are not comparable. Cut the episodes at the horizon."
         )
-    return sample.thinned(MAX_CELLS // horizon), horizon
+    return sample.thinned(MAX_CELLS // min(horizon, MIN_STEPS)), horizon
 
 
 class _StateSampler:

@@ -14,7 +14,8 @@ or, for a task of H steps, θ_{h+1} = M_λ⁻¹(b + γCθ_h), and u_t = M_λ⁻�
 is a doubly robust estimate without products of ratios (Kallus & Uehara 2020): its bias is a
 product of the errors of q_i and w_j. Every candidate i is a basis with a ridge, and provides both.
 If w_j is right, V̂_ij is the same for all i; if q_i is right, it is the same for all j, and the
-correction is 0.
+correction is 0. The steps of a long task that are summed over are drawn, one from each of a number
+of intervals, and weighted by their lengths.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ import scipy
 
 from saddleback._typing import BoolArray, FloatArray, IntArray
 from saddleback.ope.candidates import Basis
-from saddleback.ope.episode_sample import FOLDS, EpisodeSample
+from saddleback.ope.episode_sample import FOLDS, MAX_CELLS, MIN_STEPS, EpisodeSample
 
 RIDGES = (1e-5, 1e-4, 1e-3, 1e-2)
 """Ridges, relative to the diagonal of M."""
@@ -44,6 +45,9 @@ JITTER = 1e-9
 NEGLIGIBLE, MOST = 1e-7, 0.8
 """Mean square of a direction of smooth features below which it is left out, and the share of them
 above which all are kept."""
+
+LARGEST = 1e15
+"""Largest TD error or ratio of a candidate; products of larger ones would overflow."""
 
 DIRECTION_ROWS, CHUNK = 2000, 4096
 """Rows from which directions are found, and rows whose features are evaluated at a time."""
@@ -60,7 +64,8 @@ class Fits:
     start
         q(s_0) of each episode under π, [R, E].
     delta, ratio
-        TD error δ and marginal ratio w of each row, [R, n, H]; H is 1 without a horizon.
+        TD error δ and marginal ratio w of each row, [R, n, m], at m steps of the task, with the
+        number of steps each stands for as a factor of w; m is 1 without a horizon.
     theta
         θ without each fold, [R, folds, p]; θ_H with a horizon.
     """
@@ -72,9 +77,9 @@ class Fits:
     theta: FloatArray
 
     def finite(self) -> Fits:
-        """Return the candidates whose numbers are all finite."""
+        """Return the candidates whose numbers are all finite, and not absurdly large."""
         parts = self.start[:, :, None], self.delta, self.ratio
-        finite = [np.isfinite(part).all(axis=(1, 2)) for part in parts]
+        finite = [np.abs(part).max(axis=(1, 2)) < LARGEST for part in parts]
         kept = np.flatnonzero(np.all(finite, axis=0))
         if len(kept) == len(self.penalties):
             return self
@@ -136,11 +141,12 @@ def fit_basis(
     total = [
         functools.reduce(np.add, parts) for parts in zip(*(f.sums for f in folds), strict=True)
     ]
-    steps, penalties = horizon or 1, list(itertools.product(pooling, ridges))
+    penalties = list(itertools.product(pooling, ridges))
+    columns = 1 if horizon is None else min(horizon, max(MIN_STEPS, MAX_CELLS // len(before)))
     kind: Any = np.float64 if horizon is None else np.float32
     before, after = before.astype(kind, copy=False), after.astype(kind, copy=False)
     start = np.full((len(penalties), len(first)), np.nan)
-    delta = np.full((len(penalties), len(before), steps), np.nan, kind)
+    delta = np.full((len(penalties), len(before), columns), np.nan, kind)
     ratio = np.full_like(delta, np.nan)
     weights = rows.weights.astype(kind, copy=False)
     thetas = np.full((len(penalties), FOLDS, len(total[2])), np.nan)
@@ -167,14 +173,15 @@ def fit_basis(
         ).T
         at = np.ix_(solved, np.arange(fold.rows.start, fold.rows.stop))
         with np.errstate(over="ignore", invalid="ignore"):  # those not finite are left out
-            theta, u = theta.astype(kind, copy=False), u.astype(kind, copy=False)
-            q = fold.of_actions(before, theta)
-            following = fold.next_values(after, weights, theta)
+            this = following = theta.astype(kind, copy=False)
             if horizon is not None:
-                q, following = q[:, :, :0:-1], following[:, :, -2::-1]
-            errors = rows.rewards[fold.rows, None, None] + following - q
+                step, stands_for = drawn_steps(horizon, columns, k)
+                this, following = this[:, :, horizon - step], this[:, :, horizon - step - 1]
+                u = u[:, :, step] * stands_for
+            errors = rows.rewards[fold.rows, None, None] - fold.of_actions(before, this)
+            errors += fold.next_values(after, weights, following)
             delta[at] = errors.transpose(1, 0, 2)
-            ratio[at] = fold.of_actions(before, u).transpose(1, 0, 2)
+            ratio[at] = fold.of_actions(before, u.astype(kind, copy=False)).transpose(1, 0, 2)
     blocks = np.zeros((*thetas.shape[:2], rows.weights.shape[1], len(active)))
     blocks[..., active] = thetas.reshape(*blocks.shape[:3], -1)
     if directions is not None:
@@ -183,6 +190,22 @@ def fit_basis(
     back = np.argsort(rows.order)
     delta, ratio = (np.take(part, back, axis=1) for part in (delta, ratio))
     return Fits(penalties, start, delta, ratio, thetas)
+
+
+def drawn_steps(horizon: int, count: int, seed: int) -> tuple[IntArray, IntArray]:
+    """Cut the steps of a task into ``count`` intervals; return a step of each, and their lengths.
+
+    Examples
+    --------
+    >>> drawn_steps(3, 3, seed=0)
+    (array([0, 1, 2]), array([1, 1, 1]))
+    >>> steps, lengths = drawn_steps(1000, 32, seed=0)
+    >>> len(steps), int(lengths.sum())
+    (32, 1000)
+    """
+    edges = np.arange(count + 1) * horizon // count
+    lengths = np.diff(edges)
+    return edges[:-1] + np.random.default_rng(seed).integers(lengths), lengths
 
 
 def leading_directions(basis: Basis, order: IntArray) -> FloatArray | None:
