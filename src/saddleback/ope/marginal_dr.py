@@ -46,8 +46,8 @@ NEGLIGIBLE, MOST = 1e-7, 0.8
 """Mean square of a direction of smooth features below which it is left out, and the share of them
 above which all are kept."""
 
-LARGEST = 1e15
-"""Largest TD error or ratio of a candidate; products of larger ones would overflow."""
+MAX_SINGLE = 1e9
+"""Largest reward for which TD errors of a task with a horizon are kept in single precision."""
 
 DIRECTION_ROWS, CHUNK = 2000, 4096
 """Rows from which directions are found, and rows whose features are evaluated at a time."""
@@ -77,10 +77,11 @@ class Fits:
     theta: FloatArray
 
     def finite(self) -> Fits:
-        """Return the candidates whose numbers are all finite, and not absurdly large."""
-        parts = self.start[:, :, None], self.delta, self.ratio
-        finite = [np.abs(part).max(axis=(1, 2)) < LARGEST for part in parts]
-        kept = np.flatnonzero(np.all(finite, axis=0))
+        """Return the candidates whose numbers are finite, and their sums of products as well."""
+        delta, ratio = (np.abs(part).max(axis=(1, 2)) for part in (self.delta, self.ratio))
+        limit = np.sqrt(np.finfo(self.delta.dtype).max) / self.delta[0].size
+        sound = np.isfinite(self.start).all(axis=1) & (delta < limit) & (ratio < limit)
+        kept = np.flatnonzero(sound)
         if len(kept) == len(self.penalties):
             return self
         penalties = [self.penalties[k] for k in kept]
@@ -143,7 +144,8 @@ def fit_basis(
     ]
     penalties = list(itertools.product(pooling, ridges))
     columns = 1 if horizon is None else min(horizon, max(MIN_STEPS, MAX_CELLS // len(before)))
-    kind: Any = np.float64 if horizon is None else np.float32
+    single = horizon is not None and np.abs(rows.rewards).max() <= MAX_SINGLE
+    kind: Any = np.float32 if single else np.float64
     before, after = before.astype(kind, copy=False), after.astype(kind, copy=False)
     start = np.full((len(penalties), len(first)), np.nan)
     delta = np.full((len(penalties), len(before), columns), np.nan, kind)
