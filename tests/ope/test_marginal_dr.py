@@ -63,6 +63,22 @@ def test_leading_directions_of_smooth_features_give_the_same_estimates(horizon):
     assert np.allclose(few.start[-1], q, atol=1e-5 * scale)
 
 
+def test_columns_that_are_constant_or_repeat_others_are_left_out_and_reported():
+    data = columns([20] * 100, "terminated", following=False)
+    plain = sb.evaluate(data, target, gamma=0.9)
+    assert not any(finding.code == "W176" for finding in plain.warnings)
+    more = data | {"obs_2": np.full(len(data["obs_0"]), 7.0), "obs_3": 32 + 1.8 * data["obs_1"]}
+    result = sb.evaluate(more, lambda states: target(states[:, :2]), gamma=0.9)
+    (warning,) = (finding for finding in result.warnings if finding.code == "W176")
+    assert warning.message == "columns not used: 'obs_2' is constant, 'obs_3' repeats 'obs_1'."
+    kinds = [
+        {one.basis.partition(",")[0] for one in each.diagnoses[0].consensus.candidates}
+        for each in (plain, result)
+    ]
+    assert kinds[0] == kinds[1]
+    assert "tiles 6x4" in kinds[0]
+
+
 def test_consensus_estimates_the_exact_value_of_a_chain():
     case = FAMILIES["graph"].case("near", 3, 2000)
     result = sb.evaluate(case.as_log(), case.target, gamma=case.gamma)

@@ -7,7 +7,8 @@ from helpers.decision_logs import target
 from helpers.logs import mixed
 from saddleback import Log
 from saddleback.log.target_policies import as_targets
-from saddleback.ope.episode_sample import sample_episodes
+from saddleback.ope.episode_sample import FOLDS, sample_episodes
+from saddleback.ope.marginal_dr import Rows, fit_basis
 from saddleback.ope.shared_candidates import shared_candidates
 
 
@@ -61,3 +62,32 @@ def test_many_actions_have_more_of_them(sample, bases):
     few = list(shared_candidates(sample, "new", limit=600, max_waves=20))
     assert len(few) < len(bases)
     assert "linear, shared" in [basis.name for basis in bases]
+
+
+def test_traces_are_those_of_tree_backup(sample):
+    gamma, lam = 0.9, 0.7
+    *_, basis = (
+        one for one in shared_candidates(sample, "new", limit=60, max_waves=20, lam=lam) if one.lam
+    )
+    assert basis.name == "linear, shared, λ 0.7"
+    fits = fit_basis(basis, Rows.shared(sample, "new", gamma), None, (1e-12,), (1.0,))
+    n = len(sample.rewards)
+    phi, after, first = basis.before(np.arange(n)), basis.after(np.arange(n)), basis.start()
+    after = gamma * sample.continues[:, None] * after
+    z = np.zeros((n, phi.shape[1]))
+    for t in range(n):
+        z[t] = phi[t]
+        if sample.step[t]:
+            pi = sample.next_pi["new"][t - 1]
+            z[t] += gamma * lam * pi[sample.actions[t]] * z[t - 1]
+    for k in range(FOLDS):
+        own = sample.folds[sample.episode] == k
+        A, b = z[~own].T @ (phi - after)[~own], z[~own].T @ sample.rewards[~own]
+        theta = np.linalg.lstsq(A, b, rcond=1e-9)[0]
+        x = first[sample.folds != k].sum(axis=0)
+        u = np.linalg.lstsq(A.T, x, rcond=1e-9)[0]
+        delta = sample.rewards - (phi - after) @ theta
+        assert np.allclose(fits.delta[0, own, 0], delta[own], atol=1e-5)
+        assert np.allclose(fits.ratio[0, own, 0], (z @ u)[own], atol=1e-5)
+    none = shared_candidates(sample, "new", limit=60, max_waves=20)
+    assert not any(one.lam for one in none)

@@ -25,9 +25,18 @@ LOG_RATIO = 20.0
 """Positive columns whose central 90% span more than this factor are taken as logarithms."""
 
 
+SAME = 1.0 - 1e-8
+"""Correlation above which a column repeats another, possibly in other units."""
+
+COMPARED = 4096
+"""Largest number of observations that columns are compared on."""
+
+
 @dataclass(frozen=True)
 class Scaling:
     """Standardises each column: x = (observation − centre) / scale; one of scale 0 is dropped.
+
+    These are columns that are constant, or repeat an earlier one.
 
     Attributes
     ----------
@@ -63,6 +72,7 @@ class Scaling:
         low, high = np.quantile(observations, [0.05, 0.95], axis=0)
         logarithm = (observations.min(axis=0) > 0) & (high > LOG_RATIO * low)
         centre, scale = robust_scale(_logarithms(observations, logarithm))
+        scale[list(repeated_columns(observations))] = 0.0
         return cls(tuple(centre.tolist()), tuple(scale.tolist()), tuple(logarithm.tolist()))
 
     @property
@@ -89,6 +99,28 @@ def robust_scale(points: FloatArray) -> tuple[FloatArray, FloatArray]:
     constant = deviation <= 1e-12 * np.abs(points).max(axis=0)
     scale = np.where(constant, 0.0, np.where(scale > 1e-3 * deviation, scale, deviation))
     return np.median(points, axis=0), scale
+
+
+def repeated_columns(points: FloatArray) -> dict[int, int]:
+    """Return the columns that repeat an earlier one, up to centre and scale, and which.
+
+    Examples
+    --------
+    >>> celsius = np.array([36.5, 39.0, 37.2, 38.1])
+    >>> repeated_columns(np.column_stack([celsius, [1.0, 5.0, 2.0, 2.0], 32 + 1.8 * celsius]))
+    {2: 0}
+    """
+    some = points[:: -(-len(points) // COMPARED)]
+    centred = some - some.mean(axis=0)
+    sizes = np.linalg.norm(centred, axis=0)
+    unit = np.divide(centred, sizes, out=np.zeros_like(centred), where=sizes > 0)
+    alike = np.abs(unit.T @ unit) > SAME
+    repeated: dict[int, int] = {}
+    for j in range(len(sizes)):
+        earlier = [i for i in np.flatnonzero(alike[j, :j]) if i not in repeated]
+        if earlier:
+            repeated[j] = int(earlier[0])
+    return repeated
 
 
 def _logarithms(observations: FloatArray, which: ArrayLike) -> FloatArray:

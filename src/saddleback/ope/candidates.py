@@ -8,7 +8,7 @@ feature per distinct value where there are few.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
@@ -18,7 +18,8 @@ import numpy as np
 from saddleback._typing import FloatArray, IntArray
 from saddleback.errors import InvalidParameter
 from saddleback.features import Features, Monomials, RandomFourier, Scaling, Tiles
-from saddleback.features.standardised import median_distance
+from saddleback.features.standardised import median_distance, repeated_columns
+from saddleback.log import Finding
 from saddleback.ope.episode_sample import EpisodeSample
 from saddleback.ope.partition import Cells
 
@@ -62,6 +63,8 @@ class Basis:
         The features.
     is_smooth
         Whether they vary so smoothly that few directions may contain nearly all of them.
+    lam
+        λ of the traces of tree backup that θ and u are fitted with; features must be shared.
     is_shared
         Whether all actions share the features; otherwise each has its own weights.
     """
@@ -70,6 +73,7 @@ class Basis:
     view: View
     encode: Encoder
     is_smooth: bool = field(default=False, kw_only=True)
+    lam: float = field(default=0.0, kw_only=True)
     is_shared: ClassVar[bool] = False
 
     def by_action(self, theta: FloatArray, n_actions: int) -> FloatArray:
@@ -115,6 +119,17 @@ def views(sample: EpisodeSample) -> Iterator[View]:
     none = np.zeros((len(starts), taken.shape[1] + 1))
     begin = np.column_stack([starts, zero, np.tile(missing, (len(starts), 1)), none])
     yield View(HISTORY, history, later, begin)
+
+
+def unused_columns(sample: EpisodeSample, names: Sequence[str]) -> list[Finding]:
+    """Return a warning if observation columns are constant, or repeat others: nothing uses them."""
+    repeated = repeated_columns(sample.states)
+    reasons = [
+        f"{name!r} " + (f"repeats {names[repeated[j]]!r}" if j in repeated else "is constant")
+        for j, (name, scale) in enumerate(zip(names, Scaling.of(sample.states).scale, strict=True))
+        if not scale
+    ]
+    return [Finding("W176", f"columns not used: {', '.join(reasons)}.")] if reasons else []
 
 
 def _categories(column: FloatArray) -> FloatArray | None:
@@ -164,13 +179,14 @@ def candidates(
                 features = RandomFourier(scaling, size, bandwidth, seed + k)
                 name = f"random Fourier {size}, bandwidth {bandwidth:.2g}"
                 yield Basis(name, view, features, is_smooth=True)
-        if observed and len(view.before[0]) <= 2:
-            low, high = view.before.min(axis=0), view.before.max(axis=0)
+        if observed and scaling.size <= 2:
+            used = np.flatnonzero(scaling.scale)
+            low, high = view.before[:, used].min(axis=0), view.before[:, used].max(axis=0)
             high = np.where(high > low, high, low + 1.0)
             for bins, tilings in ((6, 4), (12, 1)):
                 tiles = Tiles(tuple(low), tuple(high), bins, tilings)
                 if tiles.size <= max_size:
-                    yield Basis(f"tiles {bins}x{tilings}", view, partial(_dense, tiles))
+                    yield Basis(f"tiles {bins}x{tilings}", view, partial(_tiles, tiles, used))
         if observed:
             scaled = scaling(view.before)
             cells = Cells.of(scaled, min(64, max_size, 1 + len(scaled) // 20))
@@ -193,6 +209,10 @@ def _dense(features: Features, points: FloatArray) -> FloatArray:
     """Return a constant and features [n, 1 + size]."""
     active = features.encode(points).dense(features.size)
     return np.column_stack([np.ones(len(points)), active])
+
+
+def _tiles(tiles: Tiles, columns: IntArray, points: FloatArray) -> FloatArray:
+    return _dense(tiles, points[:, columns])
 
 
 def _cells(cells: Cells, scaling: Scaling, points: FloatArray) -> FloatArray:

@@ -54,6 +54,9 @@ SIGNIFICANT = 3.0
 SHARED_WAVES = (100, 300)
 """Waves of features shared by all actions, for an opinion and for an estimate."""
 
+LAMBDA = 0.9
+"""λ of the candidates that are fitted with traces; a task with a horizon has none."""
+
 MAX_FEATURES = 600
 """Largest number of features over all actions; also at most half of the rows."""
 
@@ -206,10 +209,11 @@ def find_consensus(
         limit = min(limit, len(sample.rewards) // 2)
         bases = list(candidates(sample, sizes, max(4, limit // sample.n_actions)))
         if sample.n_actions > 1:
-            bases += shared_candidates(sample, target, limit, SHARED_WAVES[thorough])
+            lam = LAMBDA if horizon is None and sample.step.any() else 0.0
+            bases += shared_candidates(sample, target, limit, SHARED_WAVES[thorough], lam=lam)
         if given is not None:
             bases.insert(0, given_basis(given, sample))
-    shared_rows = Rows.shared(sample, gamma)
+    shared_rows = Rows.shared(sample, target, gamma)
     pooling = POOLING if sample.n_actions > 1 else POOLING[1:]  # of one action it has no effect
 
     def fit(basis: Basis) -> Fits:

@@ -20,6 +20,7 @@ from saddleback.log.behaviour_target import check_name_not_reserved
 from saddleback.log.diagnostics import raise_errors
 from saddleback.log.target_policies import as_targets
 from saddleback.ope.baseline import Baseline
+from saddleback.ope.candidates import unused_columns
 from saddleback.ope.confidence_bounds import require_two_episodes
 from saddleback.ope.decisions import DECISION_METHODS
 from saddleback.ope.diagnosis import diagnose, resample_count, start_spectra
@@ -356,6 +357,8 @@ def evaluate(
     steps = {weighting.target: weighting.ess_by_step for weighting in episodes}
     tails = {weighting.target: weight_tail(weighting.log_weights) for weighting in episodes}
     warnings = [one for one in sums.warnings(chosen) if one.code not in not_needed]
+    if automatic and episodes_sampled is not None:
+        warnings += unused_columns(episodes_sampled, log.observation_names)
     return Evaluation(
         sums, chosen, tuple(estimates), paths, tuple(warnings), baseline,
         tuple(diagnoses), steps, tails, lower_is_better, summary,

@@ -36,6 +36,7 @@ from saddleback.ope.action_evidence import (
     outside_logged,
 )
 from saddleback.ope.baseline import Baseline
+from saddleback.ope.candidates import unused_columns
 from saddleback.ope.confidence_bounds import require_two_episodes
 from saddleback.ope.density_weights import JointQ, Weighted, weigh_continuous
 from saddleback.ope.diagnosis import Measurements, diagnose, start_spectra
@@ -152,6 +153,8 @@ def evaluate_continuous(
     policies = [SampledPolicy.of(policy, chosen, sample) for policy in named]
     joint = JointSums(chosen, sample, gamma, (*policies, SampledPolicy.logged(sample)))
     findings = tuple(reader.findings())
+    if automatic:
+        findings += tuple(unused_columns(part, log.observation_names))
     if len(sample.starts) < sample.total:
         findings += (_sampled(sample),)
     T, (ids, fingerprints, unfinished) = len(joint.policies), totals.fingerprints.arrays()

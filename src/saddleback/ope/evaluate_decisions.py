@@ -25,6 +25,7 @@ from saddleback.log.behaviour_target import check_name_not_reserved
 from saddleback.log.diagnostics import raise_errors
 from saddleback.log.target_policies import as_targets
 from saddleback.ope.baseline import Baseline
+from saddleback.ope.candidates import unused_columns
 from saddleback.ope.confidence_bounds import student
 from saddleback.ope.decisions import DECISION_METHODS, MODEL, MODEL_ERROR, Decisions
 from saddleback.ope.diagnosis import Measurements, diagnose
@@ -142,6 +143,7 @@ def evaluate_decisions(
         )
     automatic = is_automatic(features) and not log.roles.are_features
     given = None if automatic else as_features(features, log, states, low, high)
+    unused = unused_columns(sample, log.observation_names) if automatic else ()
     once = EncodeOnce(ConstantFeature("auto" if given is None else repr(given)))
     behaviour = BehaviourTarget.from_counts(states.action_counts)
     policies, names = [*named, behaviour], [policy.name for policy in named]
@@ -205,7 +207,7 @@ def evaluate_decisions(
         diagnoses.append(diagnose(sums, ONE_STEP, 0.0, measured, baseline, {}, lower_is_better))
     tails = {name: weight_tail(one.log_weights) for name, one in weighted.items()}
     return Evaluation(
-        sums, ONE_STEP, tuple(estimates), {}, tuple(sums.warnings(ONE_STEP)), baseline,
+        sums, ONE_STEP, tuple(estimates), {}, (*sums.warnings(ONE_STEP), *unused), baseline,
         tuple(diagnoses), {}, tails, lower_is_better, summary, True,
         return_distributions(weighted.values(), lower_is_better),
     )  # fmt: skip

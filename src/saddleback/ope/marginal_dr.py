@@ -101,6 +101,7 @@ class Rows:
     folds: IntArray
     start_pi: FloatArray
     start_folds: IntArray
+    carried: FloatArray | None = None
 
     @classmethod
     def of(cls, sample: EpisodeSample, target: str, gamma: float) -> Rows:
@@ -114,14 +115,18 @@ class Rows:
         )  # fmt: skip
 
     @classmethod
-    def shared(cls, sample: EpisodeSample, gamma: float) -> Rows:
+    def shared(cls, sample: EpisodeSample, target: str, gamma: float) -> Rows:
         """Sort the rows for features that are expectations over actions: as of one action."""
         fold = sample.folds[sample.episode]
         order = np.argsort(fold, kind="stable")
         weights = gamma * sample.continues[order, None].astype(float)
+        carried = None
+        if sample.action_values is None:
+            taken = np.roll(sample.next_pi[target], 1, axis=0)[order, sample.actions[order]]
+            carried = np.where(sample.step[order] > 0, gamma * taken, 0.0)
         return cls(
             order, np.zeros(len(order), dtype=np.int64), sample.rewards[order], weights,
-            fold[order], np.ones((len(sample.starts), 1)), sample.folds,
+            fold[order], np.ones((len(sample.starts), 1)), sample.folds, carried,
         )  # fmt: skip
 
 
@@ -138,7 +143,11 @@ def fit_basis(
     active = np.asarray(before.any(axis=0))  # weights of others are 0
     if not active.all():
         before, after, first = before[:, active], after[:, active], first[:, active]
-    folds = [_FoldSums.of(k, before, after, first, rows) for k in range(FOLDS)]
+    traces = before
+    if basis.lam:
+        assert rows.carried is not None
+        traces = accumulate_traces(before, basis.lam * rows.carried)
+    folds = [_FoldSums.of(k, traces, before, after, first, rows) for k in range(FOLDS)]
     total = [
         functools.reduce(np.add, parts) for parts in zip(*(f.sums for f in folds), strict=True)
     ]
@@ -146,6 +155,7 @@ def fit_basis(
     columns = 1 if horizon is None else min(horizon, max(MIN_STEPS, MAX_CELLS // len(before)))
     single = horizon is not None and np.abs(rows.rewards).max() <= MAX_SINGLE
     kind: Any = np.float32 if single else np.float64
+    traces = traces.astype(kind, copy=False)
     before, after = before.astype(kind, copy=False), after.astype(kind, copy=False)
     start = np.full((len(penalties), len(first)), np.nan)
     delta = np.full((len(penalties), len(before), columns), np.nan, kind)
@@ -183,7 +193,7 @@ def fit_basis(
             errors = rows.rewards[fold.rows, None, None] - fold.of_actions(before, this)
             errors += fold.next_values(after, weights, following)
             delta[at] = errors.transpose(1, 0, 2)
-            ratio[at] = fold.of_actions(before, u.astype(kind, copy=False)).transpose(1, 0, 2)
+            ratio[at] = fold.of_actions(traces, u.astype(kind, copy=False)).transpose(1, 0, 2)
     blocks = np.zeros((*thetas.shape[:2], rows.weights.shape[1], len(active)))
     blocks[..., active] = thetas.reshape(*blocks.shape[:3], -1)
     if directions is not None:
@@ -192,6 +202,24 @@ def fit_basis(
     back = np.argsort(rows.order)
     delta, ratio = (np.take(part, back, axis=1) for part in (delta, ratio))
     return Fits(penalties, start, delta, ratio, thetas)
+
+
+def accumulate_traces(features: FloatArray, decay: FloatArray) -> FloatArray:
+    """Return z_t = φ_t + c_t z_{t−1} of each row, [n, m]; c is 0 where an episode begins.
+
+    Examples
+    --------
+    >>> accumulate_traces(np.ones((4, 1)), np.array([0.0, 0.5, 0.5, 0.0])).ravel()
+    array([1.  , 1.5 , 1.75, 1.  ])
+    """
+    traces = features.copy()
+    begins = np.maximum.accumulate(np.where(decay == 0, np.arange(len(decay)), 0))
+    step = np.arange(len(decay)) - begins
+    order = np.argsort(step, kind="stable")
+    ends = np.cumsum(np.bincount(step))
+    for rows in np.split(order, ends[:-1])[1:]:
+        traces[rows] += decay[rows, None] * traces[rows - 1]
+    return traces
 
 
 def drawn_steps(horizon: int, count: int, seed: int) -> tuple[IntArray, IntArray]:
@@ -343,16 +371,17 @@ class _FoldSums:
 
     @classmethod
     def of(
-        cls, k: int, before: FloatArray, after: FloatArray, first: FloatArray, rows: Rows
-    ) -> _FoldSums:
+        cls, k: int, traces: FloatArray, before: FloatArray, after: FloatArray, first: FloatArray,
+        rows: Rows,
+    ) -> _FoldSums:  # fmt: skip
         K, m = rows.weights.shape[1], before.shape[1]
         begin, end = np.searchsorted(rows.folds, [k, k + 1])
         bounds = begin + np.searchsorted(rows.actions[begin:end], np.arange(K + 1))
         M, C, b = np.zeros((K, m, m)), np.zeros((K, m, K * m)), np.zeros((K, m))
         for a in range(K):
             own = slice(bounds[a], bounds[a + 1])
-            phi = before[own]
-            M[a], b[a] = phi.T @ phi, phi.T @ rows.rewards[own]
+            phi = traces[own]
+            M[a], b[a] = phi.T @ before[own], phi.T @ rows.rewards[own]
             for c in range(K):
                 weight = rows.weights[own, c]
                 used = np.flatnonzero(weight)

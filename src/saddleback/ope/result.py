@@ -92,7 +92,7 @@ class Evaluation(Tabular):
     >>> box = features.Polynomial((50, 50, 0), (150, 130, 12), degree=2)
     >>> result = evaluate(log, {"new": earlier}, features=box, gamma=0.97, methods=[])
     >>> print(result.text.splitlines()[0])
-    Better: difference +1.19 (95% CI +1.01 to +1.37); the estimate is reliable.
+    Better: difference +1.19 (95% CI +1.02 to +1.37); the estimate is reliable.
     >>> [verdict.trust for verdict in result.verdicts], round(result.logged.interval.value, 2)
     (['usable'], -1.17)
     """

@@ -119,9 +119,13 @@ class SharedBasis(Basis):
 
 
 def shared_candidates(
-    sample: EpisodeSample, target: str, limit: int, max_waves: int, seed: int = 0
-) -> Iterator[SharedBasis]:
-    """Return bases of at most ``limit`` features; more of them if there are many actions."""
+    sample: EpisodeSample, target: str, limit: int, max_waves: int, seed: int = 0, *,
+    lam: float = 0.0,
+) -> Iterator[SharedBasis]:  # fmt: skip
+    """Return bases of at most ``limit`` features; more of them if there are many actions.
+
+    With λ > 0 some are also fitted with traces.
+    """
     K = sample.n_actions
     many = limit // K < FEW
     for view in views(sample):
@@ -134,17 +138,21 @@ def shared_candidates(
             factors += [(0.5, KAPPA), (4.0, KAPPA), (1.0, CLOSE)]
         width = median_distance(scaling(view.before))
         waves = min(max_waves, limit - 1 - scaling.size - K)
-        settings = [(waves, width * factor, kappa) for factor, kappa in factors]
+        settings = [(waves, width * factor, kappa, 0.0) for factor, kappa in factors]
         settings = settings if waves >= MIN_WAVES else []
-        settings += [(0, 1.0, 1.0)] if many and waves >= 0 else []
-        for k, (size, bandwidth, kappa) in enumerate(settings):
+        settings += [(0, 1.0, 1.0, 0.0)] if many and waves >= 0 else []
+        if observed and lam and settings:
+            settings += [(*settings[0][:3], lam), (0, 1.0, 1.0, lam)]
+        for k, (size, bandwidth, kappa, decay) in enumerate(settings):
             rng = np.random.default_rng([seed, k])
             frequencies = rng.standard_normal((scaling.size, size)) / bandwidth
             encode = Waves(scaling, frequencies, rng.uniform(0.0, 2.0 * np.pi, size))
             name = "linear, shared"
             if size:
                 name = f"random Fourier {size} shared, bandwidth {bandwidth:.2g}, κ {kappa:g}"
+            if decay:
+                name += f", λ {decay:g}"
             yield SharedBasis(
                 name, view, encode, kappa * rng.standard_normal((K, size)), sample.actions,
-                sample.next_pi[target], sample.start_pi[target], is_smooth=size > 0,
+                sample.next_pi[target], sample.start_pi[target], is_smooth=size > 0, lam=decay,
             )  # fmt: skip
