@@ -249,6 +249,11 @@ def test_different_values_look_different():
     assert shown == ["0.00463", "0.00465"]
 
 
+def test_values_that_no_sensible_digit_tells_apart_get_no_more_digits():
+    records = [{"value": value, "low": 19.3, "high": 23.7} for value in (21.51681, 21.51682)]
+    assert distinct(records) == [decimals(records[0])] * 2
+
+
 def test_the_logged_policy_is_listed_with_the_estimates(results):
     result = results["usable"]
     (line,) = [

@@ -71,7 +71,8 @@ def bracket(record: dict[str, Any], places: int | None) -> str:
 def distinct(records: Sequence[dict[str, Any]], more: int = 3) -> list[int | None]:
     """Return decimals for the estimates of a table, so that different values look different.
 
-    At most ``more`` decimals are added to those supported by the intervals.
+    At most ``more`` decimals are added to those supported by the intervals, and none where that
+    many would not tell values apart.
 
     Examples
     --------
@@ -81,23 +82,24 @@ def distinct(records: Sequence[dict[str, Any]], more: int = 3) -> list[int | Non
     ['0.00463', '0.00455']
     """
     places = [decimals(record) for record in records]
-    for _ in range(more):
-        shown = [
-            number(record["value"], digits) for record, digits in zip(records, places, strict=True)
+    values = [record["value"] for record in records]
+
+    def shown(added: int) -> list[str]:
+        return [
+            number(value, None if digits is None else digits + added)
+            for value, digits in zip(values, places, strict=True)
         ]
-        clashes = {
-            i
-            for i, record in enumerate(records)
-            for j, other in enumerate(records)
-            if shown[i] == shown[j] and record["value"] != other["value"]
-        }
-        if not clashes:
-            break
-        places = [
-            digits + 1 if k in clashes and digits is not None else digits
-            for k, digits in enumerate(places)
-        ]
-    return places
+
+    apart = shown(more)
+    chosen = [*places]
+    for added in range(more):
+        texts = shown(added)
+        for k, digits in enumerate(places):
+            others = zip(texts, apart, strict=True)
+            clashes = any(texts[k] == text and apart[k] != last for text, last in others)
+            if digits is not None and clashes:
+                chosen[k] = digits + added + 1
+    return chosen
 
 
 def short(value: float | None) -> str:
