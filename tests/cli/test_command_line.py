@@ -227,6 +227,17 @@ def test_too_little_memory_is_reported_in_a_sentence(sums, monkeypatch):
     )
 
 
+def test_files_are_written_though_nobody_reads_the_answer(sums, tmp_path):
+    """As with ``saddleback evaluate … --save FILE | head -1``."""
+    saved = tmp_path / "result.json"
+    words = [sys.executable, "-m", "saddleback", "evaluate", str(sums / "day0.stats")]
+    words += ["--save", str(saved)]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process.stdout.close()
+    process.wait()
+    assert '"verdicts"' in saved.read_text(encoding="utf-8")
+
+
 def test_merge_summarises_its_output_as_json(sums, tmp_path):
     files = [sums / "day0.stats", sums / "day1.stats"]
     out = tmp_path / "all.stats"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,9 @@ from saddleback.cli.files import prepare_folder
 from saddleback.cli.target_options import RULE
 from saddleback.cli.terminal import echo
 from saddleback.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from saddleback.theory import Analysis
 
 KIND = "saddleback analysis"
 
@@ -82,16 +85,21 @@ def command(
 
     from rich.console import Console
 
+    notes = _draw(analysis, title, out, f"analyse-{Path(source).stem}")
     Console().print(_table(title, analysis))
+    for note in notes:
+        echo(note, err=True)
+
+
+def _draw(analysis: Analysis, title: str, out: Path, name: str) -> list[str]:
+    """Draw the figure; return what was written, or why there is none."""
     try:
         from saddleback import plots
     except InvalidParameter as error:
-        echo(f"no figure: {error}", err=True)
-        return
+        return [f"no figure: {error}"]
     with plots.style():
-        paths = plots.save(plots.overview(analysis, title), out, f"analyse-{Path(source).stem}")
-    for path in paths:
-        echo(f"wrote {path}", err=True)
+        paths = plots.save(plots.overview(analysis, title), out, name)
+    return [f"wrote {path}" for path in paths]
 
 
 def _make_problem(

@@ -146,7 +146,10 @@ def _output(
     as_json: bool,
     distribution: bool,
 ) -> None:
-    """Print and save the result; exit with the status of the worst verdict."""
+    """Save and print the result; exit with the status of the worst verdict.
+
+    Files come first: the reader of standard output may leave early, as ``head`` does.
+    """
     from saddleback.ope.distribution_text import distribution_lines
     from saddleback.ope.result_schema import digest
     from saddleback.ope.text_report import result_lines
@@ -154,18 +157,21 @@ def _output(
     result = evaluation.as_dict() | {"made": provenance(command_line(), seed=0)}
     result["warnings"] = [finding.render(as_option) for finding in evaluation.warnings]
     result["digest"] = digest(result)
+    written: list[Path] = []
+    if save is not None:
+        with output_file(save) as file:
+            file.write(json_text(result).encode())
+        written.append(save)
+    if report is not None:
+        from saddleback.report import evaluation_page, write
+
+        written.append(write(evaluation_page(result), report))
     if as_json:
         echo(json_text(result))
     else:
         lines = result_lines(result, text_width())
         echo_lines(lines + distribution_lines(result, text_width()) * distribution)
-    if save is not None:
-        with output_file(save) as file:
-            file.write(json_text(result).encode())
-        echo(f"wrote {save}", err=True)
-    if report is not None:
-        from saddleback.report import evaluation_page, write
-
-        echo(f"wrote {write(evaluation_page(result), report)}", err=True)
+    for path in written:
+        echo(f"wrote {path}", err=True)
     verdicts = {verdict["trust"] for verdict in result["verdicts"]}
     sys.exit(next((STATUS[trust] for trust in STATUS if trust in verdicts), STATUS["doubtful"]))
