@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from saddleback._typing import FloatArray
+from saddleback.ope.number_format import number
 from saddleback.ope.sandwich import ESTIMAND, Interval
 from saddleback.ope.weight_diagnostics import k_hat_threshold
 
@@ -155,11 +156,11 @@ def format_distinct(one: float, other: float) -> tuple[str, str]:
 
     Examples
     --------
-    >>> format_distinct(0.5, 0.7), format_distinct(0.6931, 0.6902)
-    (('0.50', '0.70'), ('0.693', '0.690'))
+    >>> format_distinct(-0.5, 0.7), format_distinct(0.6931, 0.6902)
+    (('−0.50', '0.70'), ('0.693', '0.690'))
     """
-    pairs = ((f"{one:.{k}f}", f"{other:.{k}f}") for k in range(2, 12))
-    return next((pair for pair in pairs if pair[0] != pair[1]), (f"{one:.2f}", f"{other:.2f}"))
+    pairs = [(number(one, k), number(other, k)) for k in range(2, 12)]
+    return next((pair for pair in pairs if pair[0] != pair[1]), pairs[0])
 
 
 def estimate_note(value: float, k_hat: float, n: int, estimated: str | None) -> str:

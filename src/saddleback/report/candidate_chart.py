@@ -46,7 +46,7 @@ def candidates(name: str, result: Record, verdict: Record | None) -> Record | No
                           "scale": {"domain": [0, 1], "range": [16, 600]}},
                  "color": {"field": "view", "type": "nominal",
                            "scale": {"domain": views, "range": [VIEWS[view] for view in views]},
-                           "legend": {"title": "function of the", "orient": "top"}},
+                           "legend": {"title": "function of the", "orient": "top", "columns": 2}},
                  "tooltip": [{"field": "basis", "title": "features"}, {"field": "ridge"},
                              {"field": "value", "format": ".4g"},
                              {"field": "residual", "format": ".3g"},
@@ -61,6 +61,8 @@ def candidates(name: str, result: Record, verdict: Record | None) -> Record | No
         "weight. Dashed line: their consensus. Features that also see the step or the history do "
         "not count, but differ from it if the observation hides something."
     )
+    if not all(low <= row["value"] <= high for row in rows):
+        caption += " Points on the edge are farther out."
     return figure("candidates", "Candidate features", caption, spec, rows)
 
 
