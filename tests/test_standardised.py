@@ -33,6 +33,13 @@ def test_scaling_ignores_units_and_drops_constant_columns():
     assert np.allclose(Scaling.of(units)(units), scaled, atol=1e-9)
 
 
+def test_scaling_drops_columns_that_repeat_an_earlier_one():
+    points = np.random.default_rng(0).normal(size=(500, 3))
+    same, nearly = -2.0 * points[:, 0], points[:, 1] + 1e-3 * points[:, 2]
+    scaling = Scaling.of(np.column_stack([points, same, same + 1.0, nearly]))
+    assert [scale > 0 for scale in scaling.scale] == [True, True, True, False, False, True]
+
+
 def test_monomials_are_those_up_to_a_total_degree():
     scaling = Scaling((0.0, 0.0, 0.0), (1.0, 0.0, 2.0))  # the second column is constant
     x, y = 1.5, 3.0 / 2.0
