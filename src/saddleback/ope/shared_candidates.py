@@ -29,8 +29,8 @@ KAPPA, CLOSE = 0.83, 0.3
 FEW = 60
 """Features for each action below which there are more candidates that share them."""
 
-MIN_WAVES = 8
-"""Smallest number of waves."""
+MIN_WAVES, TRACE_WAVES = 8, 100
+"""Smallest number of waves, and the largest with traces."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,8 +141,8 @@ def shared_candidates(
         settings = [(waves, width * factor, kappa, 0.0) for factor, kappa in factors]
         settings = settings if waves >= MIN_WAVES else []
         settings += [(0, 1.0, 1.0, 0.0)] if many and waves >= 0 else []
-        if observed and lam and settings:
-            settings += [(*settings[0][:3], lam), (0, 1.0, 1.0, lam)]
+        if observed and lam and waves >= MIN_WAVES:
+            settings += [(min(waves, TRACE_WAVES), width, KAPPA, lam), (0, 1.0, 1.0, lam)]
         for k, (size, bandwidth, kappa, decay) in enumerate(settings):
             rng = np.random.default_rng([seed, k])
             frequencies = rng.standard_normal((scaling.size, size)) / bandwidth
