@@ -6,7 +6,7 @@ are exact (`FiniteMDP`, `Problem`, `saddleback.problems`), `System.exact` is the
 rule on a problem, and `learn` runs the rule.
 
 Names are imported on first use, from the modules that the stub file of this package lists; type
-checkers and editors read the same list.
+checkers and editors read the same list. Named rules are the functions of `rules/named.py`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,16 @@ __version__ = "0.1.0"
 
 logging.getLogger("saddleback").addHandler(logging.NullHandler())  # silent unless configured
 
-_STUB = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
-_MODULES = {
-    name: module
-    for module, name in re.findall(r"^from (\S+) import (\w+) as \2$", _STUB, re.MULTILINE)
+
+def _lines(path: str, pattern: str) -> list[Any]:
+    """Return what matches a pattern in the lines of a file of this package."""
+    text = (Path(__file__).parent / path).read_text(encoding="utf-8")
+    return re.findall(pattern, text, re.MULTILINE)
+
+
+_MODULES: dict[str, str] = {
+    **{name: module for module, name in _lines("__init__.pyi", r"^from (\S+) import (\w+) as \2$")},
+    **dict.fromkeys(_lines("rules/named.py", r"^def (\w+)"), "saddleback.rules"),
 }
 
 __all__ = ["__version__", *_MODULES]

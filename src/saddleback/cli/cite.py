@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from saddleback import __version__
@@ -12,24 +12,14 @@ from saddleback import __version__
 ALWAYS = ("saddleback", "yang2021")
 """The software, and the paper that it implements."""
 
-SOURCES = {
+METHODS: dict[str, Sequence[str]] = {
     "Marginal DR": ["kallus2020"], "LSTD": ["bradtke1996"], "DR": ["jiang2016"],
     "WDR": ["thomas2016"], "IS": ["precup2000"], "PDIS": ["precup2000"], "WIS": ["precup2000"],
     "PDWIS": ["precup2000"], "k_hat": ["vehtari2024"], "RandomFourier": ["rahimi2007"],
-    "GES": ["yang2021"], "GQ": ["maei2010"], "ABQ": ["mahmood2017"], "GTB": ["touati2018"],
-    "GRetrace": ["touati2018", "munos2016"], "ExpectedSarsa": ["vanseijen2009"],
-    "Sarsa": ["rummery1994"], "TD": ["sutton1988"], "GTD": ["sutton2008"], "GTD2": ["sutton2009"],
-    "GTD2Split": ["sutton2009", "geist2014"],
-    "TDC": ["sutton2009"], "TDRC": ["ghiassian2020"], "ETD": ["sutton2016", "hallak2016"],
-    "QSigma": ["deasis2018", "yang2018"], "Sigma": ["deasis2018"],
-    "VTrace": ["espeholt2018"], "CappedImportance": ["yu2018"],
-    "HTD": ["hackman2012", "white2016"], "TrueOnlineTD": ["vanhasselt2014"],
-    "TrueOnlineGTD": ["vanhasselt2014"], "TrueOnlineETD": ["sutton2016", "hallak2016"],
-    "Retrace": ["munos2016"], "TreeBackup": ["precup2000"], "ActionDependent": ["mahmood2017"],
+    "Sigma": ["deasis2018"], "CappedImportance": ["yu2018"], "Retrace": ["munos2016"],
+    "TreeBackup": ["precup2000"], "ActionDependent": ["mahmood2017"],
 }  # fmt: skip
-"""Entries of references.bib by the name of a method, as results and studies write it."""
-
-NAMES = re.compile(rf"\b(?:{'|'.join(sorted(SOURCES, key=len, reverse=True))})\b")
+"""Entries of references.bib by the name of an estimator or a part of a rule, as results have it."""
 
 
 def citations(path: Path | None) -> str:
@@ -40,10 +30,18 @@ def citations(path: Path | None) -> str:
     >>> print(citations(None)[:20])
     @software{saddleback
     """
-    text = "" if path is None else _methods(path)
-    used = [key for name in NAMES.findall(text) for key in SOURCES[name]]
+    text, sources = "" if path is None else _methods(path), sources_by_name()
+    names = "|".join(sorted(sources, key=len, reverse=True))
+    used = [key for name in re.findall(rf"\b(?:{names})\b", text) for key in sources[name]]
     entries = _entries()
     return "\n".join(entries[key] for key in dict.fromkeys([*ALWAYS, *used]))
+
+
+def sources_by_name() -> dict[str, Sequence[str]]:
+    """Return the entries of references.bib for each method, with those of the named rules."""
+    from saddleback.rules import registry
+
+    return {**METHODS, **registry.SOURCES}
 
 
 def _entries() -> dict[str, str]:

@@ -16,7 +16,7 @@ from saddleback.rules.forms import (
     UpdateNorm,
 )
 from saddleback.rules.named import *  # noqa: F403
-from saddleback.rules.named import NAMED, make, make_with, named_rule
+from saddleback.rules.registry import NAMED, make, make_with, named_rule
 from saddleback.rules.rule import Rule
 from saddleback.rules.terms import Terms, as_rule, as_rules, tabulate, terms
 from saddleback.rules.traces import (

@@ -7,11 +7,6 @@ Common notation: φ_t the features of the current state or pair, ρ = π/μ, γ'
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
-
-from saddleback import _registry
-from saddleback.errors import InvalidParameter
 from saddleback.rules.bootstraps import Expected, Sampled, State, TruncatedState
 from saddleback.rules.emphasis import FollowOn
 from saddleback.rules.forms import (
@@ -25,6 +20,7 @@ from saddleback.rules.forms import (
     TrueOnlineCorrection,
     UpdateNorm,
 )
+from saddleback.rules.registry import named_rule
 from saddleback.rules.rule import Rule
 from saddleback.rules.traces import (
     ActionDependent,
@@ -37,62 +33,8 @@ from saddleback.rules.traces import (
     TruncatedImportance,
 )
 
-Constructor = TypeVar("Constructor", bound=Callable[..., Rule])
 
-NAMED: dict[str, Callable[..., Rule]] = {}
-"""Every named rule by name, in the order of the table in the documentation."""
-
-
-def named_rule(constructor: Constructor) -> Constructor:
-    """Register a function that returns a rule; its name then works wherever a rule is named.
-
-    Examples
-    --------
-    >>> @named_rule
-    ... def CorrectedRetrace(lam: float) -> Rule:
-    ...     return Rule(Retrace(lam), Correction(), Expected())
-    >>> print(Rule.parse("CorrectedRetrace:0.5"))
-    CorrectedRetrace(0.5)
-    >>> del NAMED["CorrectedRetrace"]
-    """
-    name = constructor.__name__
-    if constructor.__module__ != __name__:
-        from saddleback.rules.parse import library
-
-        built_in = name in NAMED and NAMED[name].__module__ == __name__
-        if built_in or name in library():
-            kind = "rule" if built_in else "part of the rules"
-            raise InvalidParameter(
-                f"named_rule: {name} is a {kind} of saddleback; choose another name."
-            )
-    NAMED[name] = constructor
-    return constructor
-
-
-def make(name: str, **parameters: Any) -> Rule:
-    """Build a rule from its name and parameters.
-
-    Examples
-    --------
-    >>> print(make("GES", lam=0.5))
-    GES(0.5)
-    """
-    return _registry.build("rule", name, NAMED, parameters)
-
-
-def make_with(name: str, value: float) -> Rule:
-    """Build a rule from its name, with one value for every parameter that it requires.
-
-    Examples
-    --------
-    >>> print(make_with("TDRC", 0.5), make_with("GTD", 0.5))
-    TDRC(0.5) GTD()
-    """
-    constructor = NAMED[_registry.check_name("rule", name, NAMED)]
-    return constructor(**dict.fromkeys(_registry.required_parameters(constructor), value))
-
-
-@named_rule
+@named_rule(cite=["yang2021"])
 def GES(lam: float) -> Rule:
     """Gradient Expected Sarsa(λ): importance trace, saddle form, expected bootstrap.
 
@@ -114,7 +56,7 @@ def GES(lam: float) -> Rule:
     return Rule(Importance(lam), Saddle(), Expected())
 
 
-@named_rule
+@named_rule(cite=["maei2010"])
 def GQ(lam: float) -> Rule:
     """GQ(λ), Maei & Sutton 2010: importance trace, correction form, expected bootstrap.
 
@@ -133,7 +75,7 @@ def GQ(lam: float) -> Rule:
     return Rule(Importance(lam), Correction(), Expected())
 
 
-@named_rule
+@named_rule(cite=["mahmood2017"])
 def ABQ(zeta: float, extrema: tuple[float, float] | None = None) -> Rule:
     """ABQ(ζ), Mahmood, Yu & Sutton 2017: action-dependent trace, correction form.
 
@@ -151,7 +93,7 @@ def ABQ(zeta: float, extrema: tuple[float, float] | None = None) -> Rule:
     return Rule(ActionDependent(zeta, extrema), Correction(), Expected())
 
 
-@named_rule
+@named_rule(cite=["touati2018"])
 def GTB(lam: float) -> Rule:
     """Gradient Tree Backup(λ), Touati et al. 2018: tree-backup trace, saddle form.
 
@@ -169,7 +111,7 @@ def GTB(lam: float) -> Rule:
     return Rule(TreeBackup(lam), Saddle(), Expected())
 
 
-@named_rule
+@named_rule(cite=["touati2018", "munos2016"])
 def GRetrace(lam: float) -> Rule:
     """Gradient Retrace(λ), Touati et al. 2018: Retrace, saddle form.
 
@@ -187,7 +129,7 @@ def GRetrace(lam: float) -> Rule:
     return Rule(Retrace(lam), Saddle(), Expected())
 
 
-@named_rule
+@named_rule(cite=["vanseijen2009"])
 def ExpectedSarsa(lam: float) -> Rule:
     """On-line Expected Sarsa(λ): importance trace, semi-gradient, expected bootstrap.
 
@@ -206,7 +148,7 @@ def ExpectedSarsa(lam: float) -> Rule:
     return Rule(Importance(lam), SemiGradient(), Expected())
 
 
-@named_rule
+@named_rule(cite=["deasis2018", "yang2018"])
 def QSigma(lam: float, sigma: float = 0.5) -> Rule:
     """Q(σ, λ), De Asis et al. 2018 and Yang et al. 2018: `ExpectedSarsa` with the trace `Sigma`.
 
@@ -225,7 +167,7 @@ def QSigma(lam: float, sigma: float = 0.5) -> Rule:
     return Rule(Sigma(lam, sigma), SemiGradient(), Expected())
 
 
-@named_rule
+@named_rule(cite=["rummery1994"])
 def Sarsa(lam: float) -> Rule:
     """Sarsa(λ) for evaluation: constant trace, semi-gradient, the next action as sampled.
 
@@ -243,7 +185,7 @@ def Sarsa(lam: float) -> Rule:
     return Rule(Constant(lam), SemiGradient(), Sampled())
 
 
-@named_rule
+@named_rule(cite=["sutton1988"])
 def TD(lam: float) -> Rule:
     """Off-policy TD(λ) on state values: importance trace with w = ρ, semi-gradient.
 
@@ -261,7 +203,7 @@ def TD(lam: float) -> Rule:
     return Rule(Importance(lam), SemiGradient(), State())
 
 
-@named_rule
+@named_rule(cite=["espeholt2018"])
 def VTrace(lam: float, rho_bar: float = 1.0, c_bar: float = 1.0) -> Rule:
     """V-trace(λ), Espeholt et al. 2018: `TD` with truncated ratios in the TD error and the trace.
 
@@ -279,7 +221,7 @@ def VTrace(lam: float, rho_bar: float = 1.0, c_bar: float = 1.0) -> Rule:
     return Rule(TruncatedImportance(lam, c_bar), SemiGradient(), TruncatedState(rho_bar))
 
 
-@named_rule
+@named_rule(cite=["sutton2008"])
 def GTD() -> Rule:
     """GTD(0), Sutton, Szepesvári & Maei 2008: no trace, descends the norm of the expected update.
 
@@ -296,7 +238,7 @@ def GTD() -> Rule:
     return Rule(NoTrace(), UpdateNorm(), State())
 
 
-@named_rule
+@named_rule(cite=["sutton2009"])
 def GTD2(lam: float) -> Rule:
     """GTD2(λ) on state values (Sutton et al. 2009 for λ = 0): the saddle form of `TD`.
 
@@ -313,7 +255,7 @@ def GTD2(lam: float) -> Rule:
     return Rule(Importance(lam), Saddle(), State())
 
 
-@named_rule
+@named_rule(cite=["sutton2009", "geist2014"])
 def GTD2Split(lam: float) -> Rule:
     """GTD2(λ) with the term φφᵀω, as in Geist & Scherrer 2014 (Sutton et al. 2009 for λ = 0).
 
@@ -331,7 +273,7 @@ def GTD2Split(lam: float) -> Rule:
     return Rule(Importance(lam), SplitSaddle(), State())
 
 
-@named_rule
+@named_rule(cite=["hackman2012", "white2016"])
 def HTD(lam: float) -> Rule:
     """HTD(λ), Hackman 2012 and White & White 2016: a gradient method that is `TD` on-policy.
 
@@ -349,7 +291,7 @@ def HTD(lam: float) -> Rule:
     return Rule(Importance(lam), Hybrid(), State())
 
 
-@named_rule
+@named_rule(cite=["sutton2009"])
 def TDC(lam: float) -> Rule:
     """TDC(λ), Sutton et al. 2009 and Maei 2011: the correction form of `TD`; also called GTD(λ).
 
@@ -367,7 +309,7 @@ def TDC(lam: float) -> Rule:
     return Rule(Importance(lam), Correction(), State())
 
 
-@named_rule
+@named_rule(cite=["ghiassian2020"])
 def TDRC(lam: float, eta: float = 1.0) -> Rule:
     """TDRC(λ), Ghiassian et al. 2020: `TDC` with the auxiliary weights shrunk towards zero.
 
@@ -383,7 +325,7 @@ def TDRC(lam: float, eta: float = 1.0) -> Rule:
     return Rule(Importance(lam), RegularisedCorrection(eta), State())
 
 
-@named_rule
+@named_rule(cite=["sutton2016", "hallak2016"])
 def ETD(lam: float, beta: float | None = None) -> Rule:
     """Emphatic TD(λ), Sutton, Mahmood & White 2016: `TD` with w_t = ρ_t m_t.
 
@@ -405,7 +347,7 @@ def ETD(lam: float, beta: float | None = None) -> Rule:
     return Rule(Importance(lam), SemiGradient(), State(), emphasis=FollowOn(lam, beta))
 
 
-@named_rule
+@named_rule(cite=["vanhasselt2014"])
 def TrueOnlineTD(lam: float) -> Rule:
     """True on-line TD(λ), off-policy (van Hasselt, Mahmood & Sutton 2014): `TD` with a dutch trace.
 
@@ -422,7 +364,7 @@ def TrueOnlineTD(lam: float) -> Rule:
     return Rule(Importance(lam), TrueOnline(), State())
 
 
-@named_rule
+@named_rule(cite=["vanhasselt2014"])
 def TrueOnlineGTD(lam: float) -> Rule:
     """True on-line GTD(λ), van Hasselt, Mahmood & Sutton 2014: `TDC` with dutch traces.
 
@@ -441,7 +383,7 @@ def TrueOnlineGTD(lam: float) -> Rule:
     return Rule(Importance(lam), TrueOnlineCorrection(), State())
 
 
-@named_rule
+@named_rule(cite=["sutton2016", "hallak2016"])
 def TrueOnlineETD(lam: float, beta: float | None = None) -> Rule:
     """True on-line ETD(λ), Sutton, Mahmood & White 2016: `ETD` with a dutch trace.
 

@@ -29,7 +29,7 @@ from saddleback.errors import InvalidParameter, RuleRequired, SaddlebackError
 from saddleback.rules.bootstraps import Bootstrap, Expected
 from saddleback.rules.emphasis import FollowOn
 from saddleback.rules.forms import Form, Saddle
-from saddleback.rules.named import NAMED
+from saddleback.rules.registry import NAMED
 from saddleback.rules.rule import Rule
 from saddleback.rules.traces import Trace
 
