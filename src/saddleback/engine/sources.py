@@ -7,7 +7,7 @@ in chunks, so a run of any length needs constant memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -21,7 +21,7 @@ from saddleback.engine.tabular_stream import Streamer
 from saddleback.errors import InvalidParameter, RuleMismatch
 from saddleback.features import Features
 from saddleback.problem import Problem
-from saddleback.rules import Rule, terms
+from saddleback.rules import Rule, Terms, terms
 
 
 class ExperienceIterator(Protocol):
@@ -61,6 +61,7 @@ class FiniteSource:
     problem: Problem
     experience: Experience | None = None
     one_at_a_time: ClassVar[bool] = False
+    _tabulated: list[tuple[Rule, Terms]] = field(default_factory=list, init=False)
 
     @property
     def p(self) -> int:
@@ -83,8 +84,16 @@ class FiniteSource:
     def streamer(self, rules: Sequence[Rule]) -> Callable[[Experience], list[Columns]]:
         """Return a function that turns consecutive chunks into one stream per rule."""
         n_actions = self.problem.mdp.n_actions
-        streamers = [Streamer(terms(rule, self.problem), n_actions, rule.form) for rule in rules]
+        streamers = [Streamer(self.terms(rule), n_actions, rule.form) for rule in rules]
         return lambda chunk: [streamer(chunk) for streamer in streamers]
+
+    def terms(self, rule: Rule) -> Terms:
+        """Return the terms of a rule on the problem, tabulated once for each rule."""
+        for tabulated, table in self._tabulated:
+            if tabulated is rule:
+                return table
+        self._tabulated.append((rule, terms(rule, self.problem)))
+        return self._tabulated[-1][1]
 
 
 class Replay:

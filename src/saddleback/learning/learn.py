@@ -171,7 +171,12 @@ def learn(
     points = record_points(total, record)
     count = 1 if runs is None else _validate.count("learn", "runs", runs)
     streamers = [source.streamer(rules) for _ in range(count)]  # refuse rules that do not apply
-    systems = [System.exact(problem, r) if isinstance(problem, Problem) else None for r in rules]
+    systems = [
+        System.exact(problem, r, source.terms(r))
+        if isinstance(problem, Problem) and isinstance(source, FiniteSource)
+        else None
+        for r in rules
+    ]
     if alpha is None:
         sizes = _advised(rules, problem, beta, total, in_episodes)
     else:

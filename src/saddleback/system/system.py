@@ -102,7 +102,7 @@ class System(Tabular):
         object.__setattr__(self, "rule", as_rule(self.rule))
 
     @classmethod
-    def exact(cls, problem: Problem, rule: Rule | str) -> Self:
+    def exact(cls, problem: Problem, rule: Rule | str, terms: Terms | None = None) -> Self:
         """Compute the system of a rule on a finite problem, from long-run expectations.
 
         For a trace with a memory, `CappedImportance`, on a chain of states and histories: exact if
@@ -114,14 +114,16 @@ class System(Tabular):
             Dynamics, features, π and μ.
         rule
             A rule for the values that the features describe.
+        terms
+            Terms of the rule on the problem, if they are known.
         """
         rule = as_rule(rule)
-        chain = unroll(problem, rule)
+        chain = unroll(problem, rule, terms)
         A, b, C = _products(chain)
         M = (problem.Phi.T * problem.weights) @ problem.Phi
         errors = None
         if chain.levels is not None:
-            coarse = _products(unroll(problem, rule, chain.levels // 2))
+            coarse = _products(unroll(problem, rule, terms, chain.levels // 2))
             errors = Moments(np.abs(A - coarse[0]), np.abs(b - coarse[1]), np.zeros_like(M))
         A_mu = None
         if len(chain.terms.kappa_mu):

@@ -46,8 +46,12 @@ class Unrolled(NamedTuple):
     levels: int | None
 
 
-def unroll(problem: Problem, rule: Rule, levels: int | None = None) -> Unrolled:
+def unroll(
+    problem: Problem, rule: Rule, t: Terms | None = None, levels: int | None = None
+) -> Unrolled:
     """Return a problem on which a rule has no memory: the problem itself for most rules.
+
+    ``t`` are the terms of the rule on the problem, if they are known.
 
     Examples
     --------
@@ -57,7 +61,7 @@ def unroll(problem: Problem, rule: Rule, levels: int | None = None) -> Unrolled:
     >>> chain.problem.mdp.n_states, chain.levels
     (10, None)
     """
-    t = terms(rule, problem)
+    t = terms(rule, problem) if t is None else t
     if np.isinf(t.cap):
         return Unrolled(problem, t, None)
     mdp = problem.mdp
