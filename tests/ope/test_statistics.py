@@ -13,7 +13,6 @@ import saddleback as sb
 from helpers.logs import ENDS, columns, mixed
 from oracles.statistics import moments
 from saddleback import ABQ, ETD, GES, GQ, GTB, GTD, GTD2, TD, ExpectedSarsa, GRetrace, errors
-from saddleback.engine import moments_backward
 from saddleback.features import Custom, Fourier, Tiles
 from saddleback.log import Log, LogError, collect, row_source
 from saddleback.ope.statistics import Statistics
@@ -366,8 +365,8 @@ def test_the_ceiling_is_that_of_the_ratios():
 @pytest.mark.kernel
 def test_sums_do_not_depend_on_batches(monkeypatch):
     """Neither where episodes go on in the next piece, nor with entries that become negligible."""
-    monkeypatch.setattr(moments_backward, "CLEANUP_INTERVAL", 2)
-    monkeypatch.setattr(moments_backward, "NEGLIGIBLE", 1e-3)
+    monkeypatch.setattr("saddleback.engine.moments.CLEANUP_INTERVAL", 2)
+    monkeypatch.setattr("saddleback.engine.moments.NEGLIGIBLE", 1e-3)
     data = columns([30, 2, 25], np.array(ENDS)[[1, 2, 0]], seed=19)
     rules = [GTB(0.3), GES(0.9)]
     expected = statistics_of(Log(data, segment=9), rules, features=TILES)

@@ -1,11 +1,12 @@
-"""A, b and M of a rule from a log, accumulated backwards through each episode.
+"""A, b and M of a rule from a stream: sums over its steps, forwards or backwards.
 
-    z_t = d_t + c_{t+1} z_{t+1},   d_t = γ'b_t − φ_t        A = Σ_t e_t d_tᵀ = Σ_t w_t φ_t z_tᵀ
-    y_t = R_t + c_{t+1} y_{t+1}                            b = Σ_t R_t e_t  = Σ_t w_t φ_t y_t
+    A = Σ_t e_t d_tᵀ = Σ_t w_t φ_t z_tᵀ     d_t = γ'b_t − φ_t     z_t = d_t + c_{t+1} z_{t+1}
+    b = Σ_t R_t e_t  = Σ_t w_t φ_t y_t                           y_t = R_t + c_{t+1} y_{t+1}
 
-Forwards, a step updates the many rows of the trace; backwards, only those of the few active
-features, and a row is contiguous in memory. Sums are kept by block of episodes, chosen by the id of
-the episode, so that statistics of several files can be merged and their variance estimated.
+Forwards (`ForwardMoments`), for streams of any length in batches of steps: the trace e_t is stored
+for the features it touches, and a step updates all of their rows of A. Backwards
+(`BackwardMoments`), for episodes of a log: a step updates only the rows of its few active features,
+each contiguous in memory, but sums begin with the last step of a chunk. The two round differently.
 """
 
 from __future__ import annotations
@@ -20,13 +21,118 @@ from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray, Offs
 from saddleback.engine.stream_columns import Columns, SparseVector
 
 NEGLIGIBLE = 1e-18
-"""Entries of z below this share of the largest are dropped."""
+"""Entries of the trace, or of z, below this share of the largest are dropped."""
 
 CLEANUP_INTERVAL = 16
 """Steps between removals of negligible entries from z."""
 
 DENSE = 4
 """All of z is added if more than one in this many of its entries is touched."""
+
+
+class Moments(NamedTuple):
+    """Â [p, p], b̂ [p], M̂ [p, p], or the standard errors of their entries."""
+
+    A: FloatArray
+    b: FloatArray
+    M: FloatArray
+
+
+class ForwardMoments:
+    """Means of one rule over batches of ``size`` steps; ``keep`` stores those of each batch.
+
+    Standard errors come from the batch means.
+    """
+
+    def __init__(self, p: int, size: int, keep: bool = False) -> None:
+        self._size = size
+        self.batch_means: list[Moments] | None = [] if keep else None
+        self._trace = SparseVector.zeros(p)
+        self._filled = 0
+        self.batches = 0
+        shapes = ((p, p), (p,), (p, p))
+        self._batch, self._mean, self._spread = (
+            Moments(*(np.zeros(shape) for shape in shapes)) for _ in range(3)
+        )
+
+    def add(self, stream: Columns) -> None:
+        """Add the next chunk of a stream."""
+        done = 0
+        while done < len(stream.reward):
+            end = min(len(stream.reward), done + self._size - self._filled)
+            _accumulate(stream, done, end, self._trace, self._batch)
+            self._filled += end - done
+            done = end
+            if self._filled == self._size:
+                self._close()
+
+    def _close(self) -> None:
+        """Fold a full batch into mean and spread (Welford), and reset it."""
+        self.batches += 1
+        for batch in self._batch:
+            batch /= self._size
+        if self.batch_means is not None:
+            self.batch_means.append(Moments(*(batch.copy() for batch in self._batch)))
+        for batch, mean, spread in zip(self._batch, self._mean, self._spread, strict=True):
+            deviation = batch - mean
+            mean += deviation / self.batches
+            spread += deviation * (batch - mean)
+            batch[:] = 0.0
+        self._filled = 0
+
+    def moments(self) -> Moments:
+        """Return the means over all full batches."""
+        return self._mean
+
+    def errors(self) -> Moments:
+        """Return the standard errors of the means, from the spread of the batches."""
+        scale = self.batches * (self.batches - 1)
+        return Moments(*(np.sqrt(spread / scale) for spread in self._spread))
+
+
+@compiled
+def _accumulate(stream: Columns, begin: int, end: int, trace: SparseVector, total: Moments) -> None:
+    phi_from, phi_index, phi_value = stream.phi_from, stream.phi_index, stream.phi_value
+    next_from, next_index, next_b = stream.next_from, stream.next_index, stream.next_b
+    reward, discount, decay, weight = stream.reward, stream.discount, stream.decay, stream.weight
+    e, touched, is_touched = trace.values, trace.touched, trace.is_touched
+    A, b, M = total
+    stride = np.uint64(0 if len(phi_value) == 1 else 1)
+    n = trace.n_touched[0]
+    for t in range(begin, end):
+        largest = 0.0
+        for q in range(n):
+            i = touched[q]
+            e[i] *= decay[t]
+            largest = max(largest, abs(e[i]))
+        kept = 0
+        for q in range(n):
+            i = touched[q]
+            if abs(e[i]) <= NEGLIGIBLE * largest:
+                e[i] = 0.0
+                is_touched[i] = False
+            else:
+                touched[kept] = i
+                kept += 1
+        n = kept
+        for j in range(phi_from[t], phi_from[t + 1]):
+            i, value = phi_index[j], phi_value[j * stride]
+            if not is_touched[i]:
+                is_touched[i] = True
+                touched[n] = i
+                n += 1
+            e[i] += weight[t] * value
+            for m in range(phi_from[t], phi_from[t + 1]):
+                M[i, phi_index[m]] += value * phi_value[m * stride]
+        for q in range(n):
+            i = touched[q]
+            b[i] += e[i] * reward[t]
+            for j in range(phi_from[t], phi_from[t + 1]):
+                A[i, phi_index[j]] -= e[i] * phi_value[j * stride]
+            factor = e[i] * discount[t]
+            for j in range(next_from[t], next_from[t + 1]):
+                A[i, next_index[j]] += factor * next_b[j]
+    trace.n_touched[0] = n
 
 
 class Episodes(NamedTuple):
@@ -37,7 +143,11 @@ class Episodes(NamedTuple):
 
 
 class BackwardMoments:
-    """Adds to A [p, p] and b [p] of each block, and to M [p, p] unless that is empty."""
+    """Adds to A [p, p] and b [p] of each block, and to M [p, p] unless that is empty.
+
+    Blocks of episodes, chosen by the id of the episode, let statistics of several files be merged
+    and their variance be estimated.
+    """
 
     def __init__(self, A: Sequence[FloatArray] | FloatArray, b: FloatArray, M: FloatArray) -> None:
         self._A, self._b, self._M = A, b, M
