@@ -13,7 +13,7 @@ from saddleback._typing import FloatArray, IndexArray
 from saddleback.engine.stream_columns import SparseVector
 
 NEGLIGIBLE = 1e-18
-"""Entries of the trace below this share of the largest are dropped when it is rescaled."""
+"""Entries of a sparse vector below this share of the largest are dropped when it is rescaled."""
 
 
 @inlined

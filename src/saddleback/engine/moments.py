@@ -18,10 +18,8 @@ import numpy as np
 
 from saddleback._jit import compiled
 from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray, OffsetArray
+from saddleback.engine.lazy_trace import NEGLIGIBLE, add_entry, rescale
 from saddleback.engine.stream_columns import Columns, SparseVector
-
-NEGLIGIBLE = 1e-18
-"""Entries of the trace, or of z, below this share of the largest are dropped."""
 
 CLEANUP_INTERVAL = 16
 """Steps between removals of negligible entries from z."""
@@ -95,33 +93,15 @@ def _accumulate(stream: Columns, begin: int, end: int, trace: SparseVector, tota
     phi_from, phi_index, phi_value = stream.phi_from, stream.phi_index, stream.phi_value
     next_from, next_index, next_b = stream.next_from, stream.next_index, stream.next_b
     reward, discount, decay, weight = stream.reward, stream.discount, stream.decay, stream.weight
-    e, touched, is_touched = trace.values, trace.touched, trace.is_touched
+    e, touched = trace.values, trace.touched
     A, b, M = total
     stride = np.uint64(0 if len(phi_value) == 1 else 1)
     n = trace.n_touched[0]
     for t in range(begin, end):
-        largest = 0.0
-        for q in range(n):
-            i = touched[q]
-            e[i] *= decay[t]
-            largest = max(largest, abs(e[i]))
-        kept = 0
-        for q in range(n):
-            i = touched[q]
-            if abs(e[i]) <= NEGLIGIBLE * largest:
-                e[i] = 0.0
-                is_touched[i] = False
-            else:
-                touched[kept] = i
-                kept += 1
-        n = kept
+        n, _ = rescale(decay[t], trace, n)
         for j in range(phi_from[t], phi_from[t + 1]):
             i, value = phi_index[j], phi_value[j * stride]
-            if not is_touched[i]:
-                is_touched[i] = True
-                touched[n] = i
-                n += 1
-            e[i] += weight[t] * value
+            n = add_entry(trace, n, i, weight[t] * value)
             for m in range(phi_from[t], phi_from[t + 1]):
                 M[i, phi_index[m]] += value * phi_value[m * stride]
         for q in range(n):
@@ -187,7 +167,11 @@ def _backwards(
     A: FloatArray,
     b: FloatArray,
 ) -> None:
-    """Add a chunk, last step first. z is kept as scale·z; ``e`` is the trace before its start."""
+    """Add a chunk, last step first. z is kept as scale·z; ``e`` is the trace before its start.
+
+    The operations of `lazy_trace` are written out: with them, the first evaluation on a machine
+    would compile for a quarter of a second longer.
+    """
     phi_from, phi_index, phi_value = stream.phi_from, stream.phi_index, stream.phi_value
     next_from, next_index, next_b = stream.next_from, stream.next_index, stream.next_b
     reward, discount, decay, weight = stream.reward, stream.discount, stream.decay, stream.weight
@@ -245,7 +229,7 @@ def _backwards(
                     is_touched[touched[q]] = False
                 n, age, scale, y = 0, 0, 1.0, 0.0
             elif age >= CLEANUP_INTERVAL or scale < 1e-100 or scale > 1e100:
-                # Fold in the scale and drop negligible entries.
+                # As `rescale` does.
                 largest, kept = 0.0, 0
                 for q in range(n):
                     z[touched[q]] *= scale
