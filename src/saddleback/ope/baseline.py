@@ -65,13 +65,11 @@ class Baseline:
         returns = scores.first + scores.td_error_return
         mean = float(returns.mean())
         influence = returns - mean
-        paired = student_interval(0.0, scores.influence - influence, 0.95, ESTIMAND, "paired")
-        interval = student_interval(mean, influence, 0.95, "V^μ", "Student t")
+        paired = student_interval(0.0, scores.influence - influence, ESTIMAND, "paired")
+        interval = student_interval(mean, influence, "V^μ", "Student t")
         if truncated:
             influence = scores.influence
-            interval = student_interval(
-                scores.value, influence, 0.95, "V^μ, bootstrapped", "sandwich"
-            )
+            interval = student_interval(scores.value, influence, "V^μ, bootstrapped", "sandwich")
         spread = _spread(float(returns.std(ddof=1)), mean)
         return cls(interval, influence, spread, scores.value, scores.value - mean, paired.error)
 
@@ -91,14 +89,14 @@ class Baseline:
         if count < sums.episodes.sum():  # some episodes were truncated: V̂_μ is the baseline
             if estimate is None:
                 return None
-            interval = student_interval(*estimate, 0.95, "V^μ, bootstrapped", "blocks of episodes")
+            interval = student_interval(*estimate, "V^μ, bootstrapped", "blocks of episodes")
             spread = spread or interval.error * float(np.sqrt(sums.episodes.sum()))
             return cls(interval, estimate[1], spread, estimate[0])
         influence = (total - ended * mean)[occupied] * int(occupied.sum()) / count
-        interval = student_interval(mean, influence, 0.95, "V^μ", "blocks of episodes")
+        interval = student_interval(mean, influence, "V^μ", "blocks of episodes")
         if estimate is None:
             return cls(interval, influence, spread)
-        paired = student_interval(0.0, estimate[1] - influence, 0.95, ESTIMAND, "paired")
+        paired = student_interval(0.0, estimate[1] - influence, ESTIMAND, "paired")
         return cls(interval, influence, spread, estimate[0], estimate[0] - mean, paired.error)
 
     def improvement(
@@ -106,7 +104,7 @@ class Baseline:
     ) -> Improvement:
         """Compare another policy with the baseline, paired by episodes or blocks."""
         difference = value - self.interval.value
-        paired = student_interval(difference, influence - self.influence, 0.95, ESTIMAND, "paired")
+        paired = student_interval(difference, influence - self.influence, ESTIMAND, "paired")
         baseline = (self.interval.value, self.interval.low, self.interval.high)
         return Improvement.of(baseline, paired, gap, lower_is_better)
 

@@ -321,9 +321,9 @@ def measure_statistics(sums: Statistics, rule: Rule, name: str, ridge: float) ->
     """Measure one target by statistics alone."""
     how = "sandwich over blocks of episodes"
     value, influence = block_scores(sums, rule, name, ridge)
-    interval, plain = student_interval(value, influence, 0.95, ESTIMAND, how), None
+    interval, plain = student_interval(value, influence, ESTIMAND, how), None
     if ridge:
-        plain = student_interval(*block_scores(sums, rule, name, 0.0), 0.95, ESTIMAND, how)
+        plain = student_interval(*block_scores(sums, rule, name, 0.0), ESTIMAND, how)
     t = sums.index_of(rule, name)[0]
     mass, visits = sums.counts.mass[t], sums.counts.visits
     total = max(float(mass.sum()), 1e-300)

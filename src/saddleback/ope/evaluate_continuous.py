@@ -251,7 +251,7 @@ def _measure(
     interval, influence = interval_from_scores(scores), scores.influence
     if consensus is not None and consensus.is_main:
         value, influence = consensus.adjusted(influence)
-        interval = student_interval(value, influence, 0.95, "V^π", "marginal ratios")
+        interval = student_interval(value, influence, "V^π", "marginal ratios")
     states = sample.states[:: -(-len(sample.states) // MAX_STATES)]
     actions = decisions(policy, states)
     names = (*log.observation_names, *log.roles.actions)

@@ -224,10 +224,10 @@ def _doubly_robust(marginal: Measurements, decisions: Decisions) -> Measurements
     """Return the measurements of DR, which Marginal DR should agree with."""
     values = decisions.weighted.totals
     value, influence = float(values.mean()), values - values.mean()
-    paired = student_interval(0.0, influence - marginal.influence, 0.95, "V^π", "paired")
+    paired = student_interval(0.0, influence - marginal.influence, "V^π", "paired")
     return replace(
         marginal,
-        interval=student_interval(value, influence, 0.95, "V^π", "Student t"),
+        interval=student_interval(value, influence, "V^π", "Student t"),
         influence=influence,
         agreement=(value - marginal.interval.value, paired.error),
         mean_weight=decisions.mean_weight,

@@ -85,7 +85,7 @@ class EvidenceReducer:
         interval, influence = interval_from_scores(scores), scores.influence
         if consensus is not None and consensus.is_main:
             value, influence = consensus.adjusted(influence)
-            interval = student_interval(value, influence, 0.95, "V^π", "marginal ratios")
+            interval = student_interval(value, influence, "V^π", "marginal ratios")
         return Measurements(
             name=target.scores.policy.name,
             theta=scores.theta,
@@ -151,7 +151,7 @@ def agreement(
         return None
     if not robust.is_reliable:
         return None
-    paired = student_interval(0.0, influence - robust.scores, 0.95, ESTIMAND, "paired")
+    paired = student_interval(0.0, influence - robust.scores, ESTIMAND, "paired")
     return value - robust.normalised, paired.error
 
 

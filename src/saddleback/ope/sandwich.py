@@ -15,21 +15,20 @@ the approximation error of the features.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy
 
-from saddleback import _validate
 from saddleback._typing import FloatArray
-from saddleback.errors import InvalidParameter, Undefined
-from saddleback.features import Features
-from saddleback.log import Log, as_target
-from saddleback.ope.scoring_pass import EpisodeScores, score_episodes, solve_adjoint
+from saddleback.errors import Undefined
+from saddleback.ope.scoring_pass import EpisodeScores, solve_adjoint
 from saddleback.ope.statistics import Statistics
 from saddleback.rules import Rule
 
 ESTIMAND = "TD fixed point of these features"
+
+LEVEL = 0.95
+"""Nominal coverage."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +61,7 @@ class Interval:
     n: int
 
 
-def student_interval(
-    value: float, influence: FloatArray, level: float, estimand: str, method: str
-) -> Interval:
+def student_interval(value: float, influence: FloatArray, estimand: str, method: str) -> Interval:
     """Return the Student interval of a value from independent influences g_i of mean about 0."""
     n = len(influence)
     if n < 2:
@@ -73,79 +70,16 @@ def student_interval(
             "Add more, or split a long one into episodes that can be treated as independent."
         )
     error = float(np.sqrt(np.sum(influence**2) / (n * (n - 1))))
-    half_width = float(scipy.special.stdtrit(n - 1, 0.5 + level / 2)) * error
+    half_width = float(scipy.special.stdtrit(n - 1, 0.5 + LEVEL / 2)) * error
     return Interval(
-        value, value - half_width, value + half_width, level, error, estimand, method, n
+        value, value - half_width, value + half_width, LEVEL, error, estimand, method, n
     )
 
 
-def sandwich(
-    log: Log,
-    sums: Statistics,
-    targets: Any,
-    *,
-    features: Features,
-    rule: Rule | int = 0,
-    ridge: float = 0.0,
-    level: float = 0.95,
-) -> list[Interval]:
-    """Return the interval of the closed form for each target, in one more pass over the log.
-
-    Parameters
-    ----------
-    log, targets, features
-        The same as for the statistics.
-    sums
-        Statistics of the log.
-    rule, ridge
-        The solution to use.
-    level
-        Nominal coverage.
-
-    Examples
-    --------
-    >>> from saddleback import GRetrace, problems
-    >>> from saddleback.log import collect
-    >>> car = problems.mountain_car()
-    >>> log = collect(car, episodes=1000, rng=0)
-    >>> options = dict(features=car.features)
-    >>> sums = Statistics.of(log, GRetrace(0.5), "pump:0.8", gamma=0.99, **options)
-    >>> (interval,) = sandwich(log, sums, "pump:0.8", **options)
-    >>> print(f"{interval.value:.1f} [{interval.low:.1f}, {interval.high:.1f}] {interval.estimand}")
-    -77.5 [-78.6, -76.3] TD fixed point of these features
-    """
-    _check_level(level)
-    setting = sums.setting
-    chosen = setting.rules[sums.index_of(rule, 0)[1]]
-    by_name = targets if isinstance(targets, dict) else {setting.targets[0]: targets}
-    policies = [as_target(given, log, name) for name, given in by_name.items()]
-    return [
-        interval_from_scores(scores, level)
-        for scores in score_episodes(
-            log, sums, policies, features=features, rule=chosen, ridge=ridge
-        )
-    ]
-
-
-def interval_from_scores(scores: EpisodeScores, level: float = 0.95) -> Interval:
+def interval_from_scores(scores: EpisodeScores) -> Interval:
     """Return the sandwich interval from the scores of episodes."""
     how = "sandwich, clustered by episode"
-    return student_interval(scores.value, scores.influence, level, ESTIMAND, how)
-
-
-def interval_from_blocks(
-    sums: Statistics,
-    rule: Rule | int = 0,
-    target: str | int = 0,
-    *,
-    ridge: float = 0.0,
-    level: float = 0.95,
-) -> Interval:
-    """Return the sandwich interval from block sums alone, without the log."""
-    _check_level(level)
-    value, influence = block_scores(sums, rule, target, ridge)
-    how = f"sandwich over {len(influence)} blocks of episodes"
-    return student_interval(value, influence, level, ESTIMAND, how)
+    return student_interval(scores.value, scores.influence, ESTIMAND, how)
 
 
 def block_scores(
@@ -161,8 +95,3 @@ def block_scores(
     influence = sums.starts[t] @ theta - sums.episodes * value - residual @ u
     occupied = sums.episodes > 0
     return value, np.asarray(influence[occupied] * int(occupied.sum()) / n)
-
-
-def _check_level(level: float) -> None:
-    if not 0 < _validate.unit("interval", "level", level) < 1:
-        raise InvalidParameter(f"interval: level must be in (0, 1), got {level!r}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,9 +10,8 @@ import numpy as np
 
 from saddleback._typing import FloatArray
 from saddleback.engine import InfluenceScores, LoggedStreamer, copies_of
-from saddleback.features import Features
-from saddleback.log import Log, Target
-from saddleback.ope.log_pass import EncodeOnce, Job, SegmentBatch, read_log
+from saddleback.log import Target
+from saddleback.ope.log_pass import EncodeOnce, Job, SegmentBatch
 from saddleback.ope.statistics import Statistics
 from saddleback.rules import Rule
 
@@ -108,20 +107,3 @@ class ScoreReducer:
             self._scores.influence,
             self._scores.td_error_return,
         )
-
-
-def score_episodes(
-    log: Log,
-    sums: Statistics,
-    policies: Sequence[Target],
-    *,
-    features: Features,
-    rule: Rule,
-    ridge: float,
-    on_deltas: Callable[[SegmentBatch, FloatArray], object] | None = None,
-) -> list[EpisodeScores]:
-    """Read a log once more, and score its episodes for the solution of each target."""
-    once = EncodeOnce(features)
-    reducers = [ScoreReducer(sums, policy, once, rule, ridge, on_deltas) for policy in policies]
-    read_log(log, reducers, policies, once)
-    return [reducer.scores for reducer in reducers]
