@@ -152,3 +152,32 @@ def resolvent(
     n = np.zeros((mdp.n_states, y.shape[1]))
     n[inside] = markov_chain.total(K, average(flow, y)[inside], "the expected trace")
     return y + t.lead[:, None] * backward(problem, n)
+
+
+def expected_products(problem: Problem, t: Terms) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """A, b and C of a rule with some terms, from long-run expectations; see `System`."""
+    p, visited = problem.p, problem.visits > 0
+    r = problem.mdp.R.reshape(-1, 1)
+    expected_b = backward(problem, average(problem.behaviour, t.bootstrap))
+    kept = expected_b - backward(problem, average(problem.behaviour, t.correction))
+    expected_x = expected_b - t.lead[:, None] * kept
+    z = resolvent(problem, t, np.hstack([expected_b - t.phi, r, expected_x]), visited)
+    products = (t.phi.T * (problem.pair_visits.ravel() * _expected_weight(problem, t))) @ z
+    return products[:, :p], products[:, p], products[:, p + 1 :].T
+
+
+def _expected_weight(problem: Problem, t: Terms) -> FloatArray:
+    """Long-run mean of the trace weight w_t given the pair, [S·A].
+
+    With an emphasis of share c: w̄ = w (1 − c + c f(s)/d(s)), f = d + βP_πᵀ f; β is γ unless given.
+    """
+    if t.emphasis == 0.0:
+        return t.weight
+    mdp, d = problem.mdp, problem.visits
+    visited = d > 0
+    stay = t.follow_decay(mdp.gamma) * mdp.staying
+    Gamma_pi = np.einsum("sa,sat->st", problem.target, stay)[visited][:, visited]
+    m = np.ones(mdp.n_states)
+    f = markov_chain.total(Gamma_pi.T, d[visited], "the expected emphasis")
+    m[visited] += t.emphasis * (f / d[visited] - 1.0)
+    return t.weight * np.repeat(m, mdp.n_actions)

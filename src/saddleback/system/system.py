@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
-from saddleback import _validate, markov_chain
+from saddleback import _validate
 from saddleback._display import Tabular, card_html
 from saddleback._typing import RNG, ArrayLike, ComplexArray, FloatArray
 from saddleback.engine import CHUNK, ForwardMoments, Moments, Quadratic, Source, as_source
@@ -27,8 +27,8 @@ from saddleback.errors import InvalidParameter, Undefined
 from saddleback.problem import Problem
 from saddleback.rules import Rule, Terms, as_rule, as_rules
 from saddleback.system import linear_stability
-from saddleback.system.operators import average, backward, resolvent
-from saddleback.system.trace_history import Unrolled, unroll
+from saddleback.system.operators import expected_products
+from saddleback.system.trace_history import unroll
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -119,17 +119,18 @@ class System(Tabular):
         """
         rule = as_rule(rule)
         chain = unroll(problem, rule, terms)
-        A, b, C = _products(chain)
+        A, b, C = expected_products(chain.problem, chain.terms)
         M = (problem.Phi.T * problem.weights) @ problem.Phi
         errors = None
         if chain.levels is not None:
-            coarse = _products(unroll(problem, rule, terms, chain.levels // 2))
+            half = unroll(problem, rule, terms, chain.levels // 2)
+            coarse = expected_products(half.problem, half.terms)
             errors = Moments(np.abs(A - coarse[0]), np.abs(b - coarse[1]), np.zeros_like(M))
         A_mu = None
         if len(chain.terms.kappa_mu):
             ones = np.ones_like(chain.terms.kappa)
             on_policy = chain.terms._replace(kappa=chain.terms.kappa_mu, weight=ones, lead=ones)
-            A_mu = _products(chain._replace(terms=on_policy))[0]
+            A_mu = expected_products(chain.problem, on_policy)[0]
         return cls(A, b, M, C, rule, problem, errors, A_mu=A_mu)
 
     @overload
@@ -469,36 +470,6 @@ class System(Tabular):
         how = "exact" if self.errors is None else "estimated" if self.batch_steps else "on a grid"
         facts = {"features": self.p, "rank": self.rank, "matrices": how} | self._findings()
         return card_html(f"System of {self.rule.display_name}", facts)
-
-
-def _products(chain: Unrolled) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """A, b and C of a rule, from long-run expectations."""
-    problem, t, p = chain.problem, chain.terms, chain.problem.p
-    visited = problem.visits > 0
-    r = problem.mdp.R.reshape(-1, 1)
-    expected_b = backward(problem, average(problem.behaviour, t.bootstrap))
-    kept = expected_b - backward(problem, average(problem.behaviour, t.correction))
-    expected_x = expected_b - t.lead[:, None] * kept
-    z = resolvent(problem, t, np.hstack([expected_b - t.phi, r, expected_x]), visited)
-    products = (t.phi.T * (problem.pair_visits.ravel() * expected_weight(problem, t))) @ z
-    return products[:, :p], products[:, p], products[:, p + 1 :].T
-
-
-def expected_weight(problem: Problem, t: Terms) -> FloatArray:
-    """Long-run mean of the trace weight w_t given the pair, [S·A].
-
-    With an emphasis of share c: w̄ = w (1 − c + c f(s)/d(s)), f = d + βP_πᵀ f; β is γ unless given.
-    """
-    if t.emphasis == 0.0:
-        return t.weight
-    mdp, d = problem.mdp, problem.visits
-    visited = d > 0
-    stay = t.follow_decay(mdp.gamma) * mdp.staying
-    Gamma_pi = np.einsum("sa,sat->st", problem.target, stay)[visited][:, visited]
-    m = np.ones(mdp.n_states)
-    f = markov_chain.total(Gamma_pi.T, d[visited], "the expected emphasis")
-    m[visited] += t.emphasis * (f / d[visited] - 1.0)
-    return t.weight * np.repeat(m, mdp.n_actions)
 
 
 def as_system(owner: str, source: Problem | System, rule: Rule | str | None) -> System:
