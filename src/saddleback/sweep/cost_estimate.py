@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 from saddleback.engine import as_source
 from saddleback.learning.device import engine_on
 from saddleback.sweep.store import parquet_bytes
-from saddleback.sweep.study import Study, TaskSpec, study_metrics
+from saddleback.sweep.study import Study, TaskSpec
+from saddleback.sweep.study_metrics import study_metrics
 from saddleback.sweep.task import device_memory, run_task
 
 TOTAL_SECONDS, MIN_SECONDS = 0.5, 0.05

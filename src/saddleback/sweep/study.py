@@ -8,7 +8,7 @@ import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from saddleback import _registry, problems
 from saddleback._plugins import load
-from saddleback._typing import ArrayLike, FloatArray
+from saddleback._typing import FloatArray
 from saddleback.engine import Source, inverse, inverse_sqrt
 from saddleback.errors import InvalidParameter
 from saddleback.learning.device import choose_device
@@ -25,10 +25,6 @@ from saddleback.problem import Problem
 from saddleback.rules import NAMED, Expected, Rule, make
 from saddleback.rules.forms import Form
 from saddleback.rules.parse import library, rule_files, stored_rule
-from saddleback.system import System
-
-METRICS = ("mspbe", "mse", "norm")
-"""Metrics by name: the rule's own MSPBE, the absolute MSE, and ‖θ‖."""
 
 SCHEDULES: dict[str, Callable[[FloatArray], Any]] = {
     "constant": np.asarray, "inverse_sqrt": inverse_sqrt, "inverse": inverse,
@@ -328,75 +324,6 @@ class TaskSpec:
     size: int
 
 
-Metrics = Mapping[str, Callable[[FloatArray], ArrayLike]]
-
-
-class Unmeasurable(InvalidParameter):
-    """A metric that is not available on a problem, whatever the rule."""
-
-
-def study_metrics(
-    study: Study, case: int, problem: Problem | Source, rule: Rule, folder: Path
-) -> Metrics:
-    """Return the metrics of a rule on a problem, by name.
-
-    A function of the user is called with problem and rule, and with what it asks for by the name
-    of an argument: ``seed``, ``sample``, ``theta0``, ``lam``, or a number in [parameters]; with
-    ``**settings`` it gets all of them.
-    """
-    available = {
-        "seed": study.seed, "sample": study.sample, "theta0": study.initial_weights(case),
-        "lam": study.cases[case].lam, **study.parameters,
-    }  # fmt: skip
-    built_in = _BuiltInMetrics(problem, rule, study)
-    metrics: dict[str, Callable[[FloatArray], ArrayLike]] = {}
-    for name in study.metrics:
-        if name in METRICS:
-            metrics[name] = built_in(name)
-        else:
-            path = name.rpartition(":")[0]
-            function = load_function(name, folder, study.marks.get(path))
-            takes = inspect.signature(function).parameters
-            everything = any(one.kind is one.VAR_KEYWORD for one in takes.values())
-            chosen = {key: value for key, value in available.items() if everything or key in takes}
-            metrics[metric_name(name)] = function(problem, rule, **chosen)
-    return metrics
-
-
-def metric_name(metric: str) -> str:
-    """Return the name of a metric in the results: that of its function.
-
-    Examples
-    --------
-    >>> metric_name("mspbe"), metric_name("mine.py:largest_error")
-    ('mspbe', 'largest_error')
-    """
-    return metric.rpartition(":")[2]
-
-
-class _BuiltInMetrics:
-    """The metrics that are known by name; the exact system is solved once for all of them."""
-
-    def __init__(self, problem: Problem | Source, rule: Rule, study: Study) -> None:
-        self._problem, self._rule, self._study = problem, rule, study
-
-    def __call__(self, name: str) -> Callable[[FloatArray], ArrayLike]:
-        if name == "norm":
-            return lambda theta: np.linalg.norm(theta, axis=-1)
-        if isinstance(self._problem, Problem):
-            return self._objectives["mse_absolute" if name == "mse" else name]
-        if name == "mspbe":
-            rng = np.random.SeedSequence(self._study.seed, spawn_key=(SAMPLED,))
-            steps = self._study.sample
-            return System.estimate(self._problem, self._rule, steps=steps, rng=rng).mspbe
-        raise Unmeasurable(f"{name} is not available: the true values are unknown. Remove it.")
-
-    @cached_property
-    def _objectives(self) -> Metrics:
-        assert isinstance(self._problem, Problem)
-        return System.exact(self._problem, self._rule).objectives
-
-
 def build_rule(
     name: str,
     parameters: Mapping[str, Any],
@@ -445,9 +372,6 @@ def _rule_of_text(text: str, folder: Path | None, marks: Mapping[str, str]) -> R
 
 RULE = ("label", "form", "bootstrap", "dual")
 """Keys of a rule besides its name and the parameters of its constructor."""
-
-SAMPLED = 2**32 - 1
-"""Spawn key of the sample for estimated metrics; no run uses it."""
 
 
 def load_function(spec: str, folder: Path, mark: str | None = None) -> Callable[..., Any]:

@@ -21,20 +21,18 @@ from saddleback.learning.device import DEVICES
 from saddleback.rules import NAMED, Rule
 from saddleback.rules.parse import rule_files
 from saddleback.sweep.study import (
-    METRICS,
     PROBLEMS,
     RULE,
     SCHEDULES,
     Case,
     Grid,
     Study,
-    Unmeasurable,
     build_rule,
     checkpoints,
     file_hash,
     load_function,
-    study_metrics,
 )
+from saddleback.sweep.study_metrics import METRICS, Unmeasurable, study_metrics
 from saddleback.sweep.toml_lines import KeyPath, ValidationErrors, abbreviate
 
 SHARE = 100_000_000

@@ -24,7 +24,8 @@ from saddleback.problem import Problem
 from saddleback.rules import Rule
 from saddleback.sweep.manifest import study_hash
 from saddleback.sweep.store import check_versions, parquet_bytes
-from saddleback.sweep.study import METRICS, Metrics, Study, TaskSpec, study_metrics
+from saddleback.sweep.study import Study, TaskSpec
+from saddleback.sweep.study_metrics import METRICS, Metrics, study_metrics
 from saddleback.sweep.task_runner import Shard, Task
 
 LEARNERS = 100
