@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import saddleback as sb
-from saddleback.ope.evaluate import DOUBLY_ROBUST, IMPORTANCE_SAMPLING
+from saddleback.ope.methods import DOUBLY_ROBUST, IMPORTANCE_SAMPLING
 
 from .families import FAMILIES
 from .tree_fqe import magic, steps_of, tree_fqe

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from saddleback._json import json_ready
 from saddleback._typing import FloatArray
 from saddleback.ope.number_format import number
 from saddleback.ope.sandwich import ESTIMAND, Interval
@@ -53,10 +54,8 @@ class Estimate:
     k_hat: float | None = None
     comparable: bool = True
 
-    def with_interval(self, interval: Interval | None) -> Estimate:
+    def with_interval(self, interval: Interval) -> Estimate:
         """Return the estimate with an interval."""
-        if interval is None:
-            return self
         return replace(self, low=interval.low, high=interval.high, estimand=interval.estimand)
 
     @classmethod
@@ -79,6 +78,23 @@ class Estimate:
             k_hat=max(weighted.k_hat, -1.0),
             comparable=weighted.comparable,
         )
+
+
+def marginal_dr(target: str, interval: Interval) -> Estimate:
+    """Return the consensus of candidate features as an estimate."""
+    return Estimate(target, "Marginal DR", interval.value, "ok").with_interval(interval)
+
+
+def leading_estimates(
+    closed: Estimate, interval: Interval, is_consensus: bool, horizon: int | None
+) -> list[Estimate]:
+    """Return the estimate that the interval and the verdict are for, and the closed form.
+
+    The closed form has no horizon, so that it is left out where there is one.
+    """
+    if not is_consensus:
+        return [closed.with_interval(interval)]
+    return [marginal_dr(closed.target, interval), *([closed] if horizon is None else [])]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -133,15 +149,10 @@ class WeightedEstimate:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the estimate as plain data for JSON; numbers that are not finite become None."""
-
-        def plain(value: Any) -> Any:
-            if isinstance(value, np.ndarray):
-                return [plain(item) for item in value.tolist()]
-            if isinstance(value, float) and not np.isfinite(value):
-                return None
-            return value
-
-        return {name: plain(value) for name, value in self.__dict__.items()}
+        plain: dict[str, Any] = json_ready(
+            self.__dict__ | {"ess_by_step": self.ess_by_step.tolist()}
+        )
+        return plain
 
     def __repr__(self) -> str:
         return (

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from saddleback import _registry, _validate
+from saddleback import _validate
 from saddleback._progress import Progress, part_of, split_progress
 from saddleback._threads import thread_pool
 from saddleback._typing import ArrayLike, FloatArray
-from saddleback.errors import ESTIMATE_PROPENSITIES, Fix, InvalidParameter
+from saddleback.errors import Fix, InvalidParameter
 from saddleback.features import Features
 from saddleback.log import BehaviourTarget, Finding, Log, LogSample, Target
 from saddleback.log.behaviour_target import check_name_not_reserved
@@ -22,21 +22,21 @@ from saddleback.log.target_policies import as_targets
 from saddleback.ope.baseline import Baseline
 from saddleback.ope.candidates import unused_columns
 from saddleback.ope.confidence_bounds import require_two_episodes
-from saddleback.ope.decisions import DECISION_METHODS
 from saddleback.ope.diagnosis import diagnose, resample_count, start_spectra
 from saddleback.ope.doubly_robust import FOLD_RIDGE, CrossFitted, QValues
 from saddleback.ope.episode_sample import EpisodeSample, EpisodeSampler, sample_episodes
-from saddleback.ope.estimate import Estimate
+from saddleback.ope.estimate import Estimate, leading_estimates
 from saddleback.ope.estimator import default_rule
 from saddleback.ope.evaluate_continuous import evaluate_continuous
 from saddleback.ope.evaluate_decisions import evaluate_decisions, takes_decisions
 from saddleback.ope.evaluate_statistics import closed_forms, lambda_path_rules
 from saddleback.ope.evidence_from_log import EvidenceReducer
 from saddleback.ope.feature_spec import as_features, is_automatic
-from saddleback.ope.fqe import ONE_STEP, iterate_q
+from saddleback.ope.fqe import ONE_STEP, fqe_estimate
 from saddleback.ope.importance_sampling import WeightReducer
 from saddleback.ope.log_pass import EncodeOnce, Reducer, read_log
 from saddleback.ope.lstd_solve import prediction_distance
+from saddleback.ope.methods import IMPORTANCE_SAMPLING, episode_methods
 from saddleback.ope.phases import EPOCHS, READING, plan_phases
 from saddleback.ope.result import Evaluation
 from saddleback.ope.return_distribution import return_distributions
@@ -57,11 +57,6 @@ from saddleback.ope.weight_diagnostics import weight_tail
 from saddleback.rules import GTB, Rule, as_rule
 from saddleback.rules.requirements import needs_propensities
 from saddleback.system import LARGEST
-
-IMPORTANCE_SAMPLING, DOUBLY_ROBUST = ("is", "pdis", "wis", "pdwis"), ("dr", "wdr")
-METHODS = ("fqe", "streamed", "svrg", *IMPORTANCE_SAMPLING, *DOUBLY_ROBUST)
-DEFAULT_METHODS = ("wdr", "dr", "pdwis", "pdis")
-"""Default estimators where the log has propensities and the rule learns action values."""
 
 WITHOUT_RATIOS = GTB(0.5)
 """Default rule of the closed form where the log has no propensities."""
@@ -212,7 +207,7 @@ def evaluate(
         raise InvalidParameter(
             f"a horizon needs action values, but {chosen} learns state values: remove one of them."
         )
-    selected = _methods(log, chosen, methods)
+    selected = episode_methods(log, chosen, methods)
     if draws is not None:
         check_draws(draws)
     named = as_targets(target, log)
@@ -328,20 +323,15 @@ def evaluate(
     estimates: list[Estimate] = []
     for estimate, policy, diagnosis in zip(closed, named, diagnoses, strict=True):
         name = policy.name
-        if name in opinions and opinions[name].is_main:
-            main = diagnosis.interval
-            estimates.append(Estimate(name, "Marginal DR", main.value, "ok").with_interval(main))
-            estimates += [estimate] if horizon is None else []
-        else:
-            estimates.append(estimate.with_interval(diagnosis.interval))
+        estimates += leading_estimates(
+            estimate, diagnosis.interval, is_consensus and name in opinions, horizon
+        )
         options: dict[str, Any] = {
             "target": policy, "features": features, "gamma": gamma, "shared": shared,
             "allow_uncovered": True, "threads": threads,
         }  # fmt: skip
         if "fqe" in selected:
-            fitted = iterate_q(sums.system(ONE_STEP, name), ridge)
-            value = float(fitted.theta @ sums.start(name))
-            estimates.append(Estimate(name, "FQE", value, fitted.outcome))
+            estimates.append(fqe_estimate(sums, ONE_STEP, name, ridge))
         if "streamed" in selected:
             streamed = Streamed(**options, rule=learner, passes=passes)
             estimates.append(_streamed(streamed, log, name, phases.streamed))
@@ -384,36 +374,6 @@ def _active_features(features: Features, sample: FloatArray) -> int:
 def _log_supports(log: Log, rule: Rule) -> bool:
     """Whether the log has the data that a rule of the path needs."""
     return bool(log.propensity) or not needs_propensities(rule)
-
-
-def _methods(log: Log, rule: Rule, methods: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the methods to use; raise for those that do not apply, with an alternative."""
-    if methods is None:
-        return DEFAULT_METHODS if log.propensity and rule.values == "action" else ()
-    if isinstance(methods, str) or not isinstance(methods, Iterable):
-        raise InvalidParameter(
-            f"evaluate: methods must be a list such as ['fqe', 'dr'], got {methods!r}."
-        )
-    for method in methods:
-        if method in DECISION_METHODS and method not in METHODS:
-            raise InvalidParameter(
-                f"method {method!r} is for single decisions, but episodes of this log have several "
-                "steps, or did not terminate.",
-                Fix("If each row is a decision of its own, say so", "bandit", True),
-            )
-        _registry.check_name("method", method, METHODS)
-        if method in (*IMPORTANCE_SAMPLING, *DOUBLY_ROBUST) and not log.propensity:
-            raise InvalidParameter(
-                f"method {method!r} needs propensities, and the log has none. The closed form with "
-                "GES(0) or GTB needs none.",
-                ESTIMATE_PROPENSITIES,
-            )
-        if method in ("fqe", *DOUBLY_ROBUST) and rule.values == "state":
-            raise InvalidParameter(
-                f"method {method!r} learns action values, but {rule} learns state values: remove "
-                "one of them, or use GRetrace."
-            )
-    return tuple(methods)
 
 
 def _without_matrices(

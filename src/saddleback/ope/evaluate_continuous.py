@@ -14,10 +14,8 @@ from typing import Any
 import numpy as np
 
 from saddleback._progress import Progress, split_progress
-from saddleback._registry import check_name
 from saddleback._threads import thread_pool
 from saddleback._typing import IntArray
-from saddleback.errors import InvalidParameter
 from saddleback.features.standardised import robust_scale
 from saddleback.features.state_action import StateActionFeatures
 from saddleback.log import Finding, Log
@@ -42,15 +40,16 @@ from saddleback.ope.density_weights import JointQ, Weighted, weigh_continuous
 from saddleback.ope.diagnosis import Measurements, diagnose, start_spectra
 from saddleback.ope.doubly_robust import FOLD_RIDGE, CrossFitted
 from saddleback.ope.episode_sample import FOLDS, EpisodeSample, EpisodeSampler, sample_episodes
-from saddleback.ope.estimate import Estimate
+from saddleback.ope.estimate import Estimate, leading_estimates
 from saddleback.ope.evaluate_statistics import closed_forms
-from saddleback.ope.evidence_from_log import agreement, why_no_agreement
+from saddleback.ope.evidence_from_log import measure_scores
 from saddleback.ope.feature_spec import is_automatic
-from saddleback.ope.fqe import iterate_q
+from saddleback.ope.fqe import fqe_estimate
 from saddleback.ope.joint_features import as_joint_features, describe
 from saddleback.ope.joint_statistics import JointSums, SampledPolicy
 from saddleback.ope.log_counts import LogCounts, PolicyCounts
 from saddleback.ope.log_pass import Job, SegmentBatch, read_log
+from saddleback.ope.methods import continuous_methods
 from saddleback.ope.result import Evaluation
 from saddleback.ope.sample_consensus import (
     ESTIMATE_ROWS,
@@ -58,7 +57,6 @@ from saddleback.ope.sample_consensus import (
     SampleConsensus,
     sample_consensus,
 )
-from saddleback.ope.sandwich import interval_from_scores, student_interval
 from saddleback.ope.spectrum import check_draws
 from saddleback.ope.statistics import Statistics
 from saddleback.ope.statistics_key import StatisticsKey
@@ -74,10 +72,6 @@ BLOCKS = 20
 CACHED_ROWS, MAX_ROWS = 250_000, 1_000_000
 """Largest numbers of rows of a log that is cached, and of transitions in memory; of a larger log a
 sample of whole episodes is used."""
-
-METHODS = ("fqe", "is", "pdis", "wis", "pdwis", "dr", "wdr")
-DEFAULT_METHODS = ("wdr", "dr", "pdwis", "pdis")
-"""Additional estimators, and those by default where densities are logged."""
 
 
 class _LogTotals:
@@ -118,7 +112,7 @@ def evaluate_continuous(
     """Evaluate target policies on a log of continuous actions; see `evaluate`."""
     named = as_continuous_targets(target, log)
     check_name_not_reserved([policy.name for policy in named])
-    selected = _methods(log, methods)
+    selected = continuous_methods(log, methods)
     if draws is not None:
         check_draws(draws)
     names = [policy.name for policy in named]
@@ -211,16 +205,10 @@ def evaluate_continuous(
         name = estimate.target
         label = "LSTD" + (f", ridge {ridge:g}" if ridge else "")
         lstd = replace(estimate, method=label)
-        if name in opinions and is_main:
-            main = diagnosis.interval
-            estimates.append(Estimate(name, "Marginal DR", main.value, "ok").with_interval(main))
-            estimates += [lstd] if horizon is None else []
-        else:
-            estimates.append(lstd.with_interval(diagnosis.interval))
+        is_consensus = is_main and name in opinions
+        estimates += leading_estimates(lstd, diagnosis.interval, is_consensus, horizon)
         if "fqe" in selected:
-            fitted = iterate_q(sums.system(RULE, name), ridge)
-            value = float(fitted.theta @ sums.start(name))
-            estimates.append(Estimate(name, "FQE", value, fitted.outcome))
+            estimates.append(fqe_estimate(sums, RULE, name, ridge))
         if name in weighted:
             estimates += _weighted_estimates(weighted[name], selected)
     episodes = {name: one.plain for name, one in weighted.items()}
@@ -247,39 +235,22 @@ def _measure(
     """Measure one target; as `EvidenceReducer.measurements` does for discrete actions."""
     sample = joint.sample
     assert sample.action_values is not None
-    scores = joint.scores(sums, RULE, t, ridge)
-    interval, influence = interval_from_scores(scores), scores.influence
-    if consensus is not None and consensus.is_main:
-        value, influence = consensus.adjusted(influence)
-        interval = student_interval(value, influence, "V^π", "marginal ratios")
     states = sample.states[:: -(-len(sample.states) // MAX_STATES)]
     actions = decisions(policy, states)
     names = (*log.observation_names, *log.roles.actions)
-    support = action_coverage(joint.features, sums, sample, states, actions, names)
     robust = None if weighted is None else weighted.robust
     if robust is not None:
         robust = replace(robust, scores=robust.scores[sample.numbers])
-    plain = None
-    if ridge:
-        plain = interval_from_scores(joint.scores(sums, RULE, t, 0.0))
-    return Measurements(
+    return measure_scores(
+        joint.scores(sums, RULE, t, ridge),
+        joint.scores(sums, RULE, t, 0.0) if ridge else None,
+        action_coverage(joint.features, sums, sample, states, actions, names),
+        robust,
+        consensus,
         name=policy.name,
-        theta=scores.theta,
-        interval=interval,
-        influence=influence,
         rows=np.bincount(sample.episode, minlength=len(sample.starts)).astype(float),
         unit=lambda k: f"episode {episode_id(int(sample.numbers[k]))}",
         counts=sums.counts.by_target[t],
-        coverage=support.coverage,
-        unvisited=support.unvisited,
-        weakest=support.description,
-        support=support,
-        without_ridge=plain,
-        agreement=agreement(interval.value, influence, robust),
-        no_agreement=why_no_agreement(robust),
-        from_log=True,
-        consensus=None if consensus is None else consensus.on_all(scores.influence),
-        is_consensus=consensus is not None and consensus.is_main,
         uncovered=outside_logged(actions, sample.action_values),
         miscalibration=miscalibration,
         policy=describe_actions(policy, states, actions, log.roles.actions),
@@ -300,24 +271,6 @@ def _weighted_estimates(weighted: Weighted, selected: Sequence[str]) -> list[Est
                 estimate = replace(estimate, method=f"{estimate.method}, kernel", note=note)
             estimates.append(estimate)
     return estimates
-
-
-def _methods(log: Log, methods: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the methods to use; raise for those that do not apply."""
-    if methods is None:
-        return DEFAULT_METHODS if log.propensity else ()
-    if isinstance(methods, str) or not isinstance(methods, Iterable):
-        raise InvalidParameter(
-            f"evaluate: methods must be a list such as ['fqe', 'dr'], got {methods!r}."
-        )
-    for method in methods:
-        check_name("method for continuous actions", method, METHODS)
-        if method != "fqe" and not log.propensity:
-            raise InvalidParameter(
-                f"method {method!r} needs the densities of the logged actions, behavior_prob, and "
-                "the log has none."
-            )
-    return tuple(methods)
 
 
 def _setting(

@@ -7,7 +7,7 @@ consensus itself, Marginal DR, which estimates the weights from the features.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from saddleback._progress import Progress, part_of, split_progress
-from saddleback._registry import check_name
 from saddleback._threads import thread_pool
 from saddleback._typing import ArrayLike, FloatArray
-from saddleback.errors import ESTIMATE_PROPENSITIES, InvalidParameter
+from saddleback.errors import InvalidParameter
 from saddleback.features import Active
 from saddleback.log import BehaviourTarget, Log, LogSample
 from saddleback.log.behaviour_target import check_name_not_reserved
@@ -31,12 +30,13 @@ from saddleback.ope.decisions import DECISION_METHODS, MODEL, MODEL_ERROR, Decis
 from saddleback.ope.diagnosis import Measurements, diagnose
 from saddleback.ope.doubly_robust import QValues
 from saddleback.ope.episode_sample import FOLDS, sample_episodes
-from saddleback.ope.estimate import Estimate
+from saddleback.ope.estimate import Estimate, marginal_dr
 from saddleback.ope.evidence_from_log import EvidenceReducer
 from saddleback.ope.feature_spec import as_features, is_automatic
 from saddleback.ope.fqe import ONE_STEP
 from saddleback.ope.importance_sampling import WeightReducer
 from saddleback.ope.log_pass import EncodeOnce, Reducer, read_log
+from saddleback.ope.methods import decision_methods
 from saddleback.ope.phases import READING, plan_phases
 from saddleback.ope.result import Evaluation
 from saddleback.ope.return_distribution import return_distributions
@@ -47,9 +47,6 @@ from saddleback.ope.statistics import Statistics
 from saddleback.ope.statistics_key import StatisticsKey
 from saddleback.ope.statistics_pass import StatisticsReducer
 from saddleback.ope.weight_diagnostics import weight_tail
-
-WITHOUT_PROPENSITIES = ("dm", "marginal-dr")
-"""Methods that need no propensities."""
 
 
 @dataclass(frozen=True)
@@ -69,26 +66,6 @@ class ConstantFeature:
 
     def __repr__(self) -> str:
         return self.model
-
-
-def decision_methods(log: Log, methods: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the methods to show; raise for those that do not apply to this log."""
-    if methods is None:
-        available = DECISION_METHODS if log.propensity else WITHOUT_PROPENSITIES
-        return tuple(available)
-    if isinstance(methods, str) or not isinstance(methods, Iterable):
-        raise InvalidParameter(
-            f"evaluate: methods must be a list such as ['ipw', 'dm'], got {methods!r}."
-        )
-    for method in methods:
-        check_name("method for single decisions", method, list(DECISION_METHODS))
-        if method not in WITHOUT_PROPENSITIES and not log.propensity:
-            raise InvalidParameter(
-                f"method {method!r} needs propensities, and the log has none. The direct method "
-                "'dm' and 'marginal-dr' need none.",
-                ESTIMATE_PROPENSITIES,
-            )
-    return tuple(methods)
 
 
 def takes_decisions(log: Log, methods: Any, features: Any, **episodic: Any) -> bool:
@@ -191,8 +168,7 @@ def evaluate_decisions(
             unit=lambda k: f"decision {reader.episode_id(k)}",
         )
         measured = marginal
-        shown = {"Marginal DR": Estimate(name, "Marginal DR", marginal.interval.value, "ok")}
-        shown["Marginal DR"] = shown["Marginal DR"].with_interval(marginal.interval)
+        shown = {"Marginal DR": marginal_dr(name, marginal.interval)}
         main = "Marginal DR"
         if name in weighted:
             decisions = Decisions(weighted[name])

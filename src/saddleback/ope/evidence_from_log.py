@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,7 @@ from saddleback.engine import EpisodeFold
 from saddleback.log import Log, Target
 from saddleback.log.sample import StridedSample
 from saddleback.ope.approximation_gap import ResidualProblem
-from saddleback.ope.coverage import measure_coverage
+from saddleback.ope.coverage import Coverage, measure_coverage
 from saddleback.ope.diagnosis import Measurements
 from saddleback.ope.episode_weights import Trajectories
 from saddleback.ope.log_counts import PolicyCounts
@@ -22,7 +23,7 @@ from saddleback.ope.partition import Cells, Column
 from saddleback.ope.policy_summary import ActionCounts
 from saddleback.ope.sample_consensus import SampleConsensus
 from saddleback.ope.sandwich import ESTIMAND, interval_from_scores, student_interval
-from saddleback.ope.scoring_pass import ScoreReducer
+from saddleback.ope.scoring_pass import EpisodeScores, ScoreReducer
 from saddleback.ope.statistics import Statistics
 from saddleback.rules import Rule
 
@@ -82,33 +83,16 @@ class EvidenceReducer:
             self._log.action_names,
         )  # fmt: skip
         residual = None if target.residual is None else abs(target.residual.value())
-        interval, influence = interval_from_scores(scores), scores.influence
-        if consensus is not None and consensus.is_main:
-            value, influence = consensus.adjusted(influence)
-            interval = student_interval(value, influence, "V^π", "marginal ratios")
-        return Measurements(
+        measured = measure_scores(
+            scores, None if target.plain is None else target.plain.scores, support, robust,
+            consensus,
             name=target.scores.policy.name,
-            theta=scores.theta,
-            interval=interval,
-            influence=influence,
             rows=np.asarray(self._rows.rows[:, 0]),
             unit=lambda k: f"episode {self._episode_id(k)}",
             counts=target.counts,
-            coverage=support.coverage,
-            unvisited=support.unvisited,
-            weakest=support.description,
-            support=support,
             residual=residual,
-            without_ridge=None
-            if target.plain is None
-            else interval_from_scores(target.plain.scores),
-            agreement=agreement(interval.value, influence, robust),
-            weighted=distance_on_one_side(interval.value, robust),
-            no_agreement=why_no_agreement(robust),
-            from_log=True,
-            consensus=None if consensus is None else consensus.on_all(scores.influence),
-            is_consensus=consensus is not None and consensus.is_main,
-        )
+        )  # fmt: skip
+        return replace(measured, weighted=distance_on_one_side(measured.interval.value, robust))
 
 
 class _TargetEvidence:
@@ -143,7 +127,42 @@ class _TargetEvidence:
             self.plain.score(batch)
 
 
-def agreement(
+def measure_scores(
+    scores: EpisodeScores,
+    without_ridge: EpisodeScores | None,
+    support: Coverage,
+    robust: Trajectories | None,
+    consensus: SampleConsensus | None,
+    **others: Any,
+) -> Measurements:
+    """Return the measurements of a target by the scores of its episodes.
+
+    ``robust`` and ``consensus`` are other estimates of its value, and ``others`` further fields.
+    """
+    interval, influence = interval_from_scores(scores), scores.influence
+    is_consensus = consensus is not None and consensus.is_main
+    if consensus is not None and is_consensus:
+        value, influence = consensus.adjusted(influence)
+        interval = student_interval(value, influence, "V^π", "marginal ratios")
+    return Measurements(
+        theta=scores.theta,
+        interval=interval,
+        influence=influence,
+        coverage=support.coverage,
+        unvisited=support.unvisited,
+        weakest=support.description,
+        support=support,
+        without_ridge=None if without_ridge is None else interval_from_scores(without_ridge),
+        agreement=_agreement(interval.value, influence, robust),
+        no_agreement=_why_no_agreement(robust),
+        from_log=True,
+        consensus=None if consensus is None else consensus.on_all(scores.influence),
+        is_consensus=is_consensus,
+        **others,
+    )
+
+
+def _agreement(
     value: float, influence: FloatArray, robust: Trajectories | None
 ) -> tuple[float, float] | None:
     """Return V̂ minus WDR and its standard error, if WDR is reliable."""
@@ -163,7 +182,7 @@ def distance_on_one_side(value: float, robust: Trajectories | None) -> float:
     return max(low, -high, 0.0) if np.isfinite([low, high]).all() else 0.0
 
 
-def why_no_agreement(robust: Trajectories | None) -> str:
+def _why_no_agreement(robust: Trajectories | None) -> str:
     """Return the reason why there is no reliable doubly robust estimate to compare with."""
     if robust is None:
         return "there is no weighted doubly robust estimate"

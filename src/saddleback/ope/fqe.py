@@ -12,8 +12,10 @@ from saddleback._progress import Progress
 from saddleback._typing import FloatArray
 from saddleback.errors import InvalidParameter
 from saddleback.log import Log
+from saddleback.ope.estimate import Estimate
 from saddleback.ope.estimator import Estimator
 from saddleback.ope.lstd_solve import FeatureSpan, prediction_distance
+from saddleback.ope.statistics import Statistics
 from saddleback.rules import Expected, NoTrace, Rule, Saddle
 from saddleback.system import System
 
@@ -118,3 +120,9 @@ def iterate_q(
             "point. Use LSTD, or more iterations."
         )
     return QIteration(theta, outcome, radius, k, gap)
+
+
+def fqe_estimate(sums: Statistics, rule: Rule, target: str, ridge: float) -> Estimate:
+    """Return the estimate of a target from statistics of a one-step rule."""
+    fitted = iterate_q(sums.system(rule, target), ridge)
+    return Estimate(target, "FQE", float(fitted.theta @ sums.start(target)), fitted.outcome)
