@@ -191,8 +191,7 @@ class RandomFourier(_Standardised):
     @cached_property
     def _draws(self) -> tuple[FloatArray, FloatArray]:
         rng = np.random.default_rng(self.seed)
-        frequencies = rng.standard_normal((self.scaling.size, self.waves)) / self.bandwidth
-        return frequencies, rng.uniform(0.0, 2.0 * np.pi, self.waves)
+        return random_waves(rng, self.scaling.size, self.waves, self.bandwidth)
 
     def evaluate(self, x: FloatArray) -> FloatArray:
         """Return 1, x and the waves."""
@@ -229,6 +228,14 @@ class Monomials(_Standardised):
         """Return the monomials."""
         columns = [np.prod(x[:, list(factors)], axis=1) for factors in self._factors]
         return np.column_stack(columns)
+
+
+def random_waves(
+    rng: np.random.Generator, columns: int, waves: int, bandwidth: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return random frequencies w ~ N(0, 1/bandwidth²) [columns, waves] and phases c ~ U(0, 2π)."""
+    frequencies = rng.standard_normal((columns, waves)) / bandwidth
+    return frequencies, rng.uniform(0.0, 2.0 * np.pi, waves)
 
 
 def cosine(z: FloatArray) -> FloatArray:

@@ -30,6 +30,7 @@ from saddleback.features.standardised import (
     Scaling,
     cosine,
     monomial_factors,
+    random_waves,
     robust_scale,
     with_waves,
 )
@@ -206,8 +207,8 @@ class JointFourier(_Exact):
     def _draws(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         d, k = self.scaling.sizes
         rng = np.random.default_rng(self.seed)
-        frequencies = rng.standard_normal((d + k, self.waves)) / self.bandwidth
-        return frequencies[:d], frequencies[d:], rng.uniform(0.0, 2.0 * np.pi, self.waves)
+        frequencies, phases = random_waves(rng, d + k, self.waves, self.bandwidth)
+        return frequencies[:d], frequencies[d:], phases
 
     def __call__(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Return 1, x_s, x_a and the waves."""

@@ -19,15 +19,20 @@ from saddleback.features.state_action import (
 )
 from saddleback.log import Target
 from saddleback.log.continuous_targets import ContinuousTarget
-from saddleback.ope.candidates import GIVEN, HISTORY, OBSERVATION, Basis, View, views
+from saddleback.ope.candidates import (
+    GIVEN,
+    HISTORY,
+    MIN_WAVES,
+    OBSERVATION,
+    Basis,
+    View,
+    views,
+)
 from saddleback.ope.consensus import MAX_FEATURES
 from saddleback.ope.episode_sample import EpisodeSample
 
 SIZES = (100, 300)
 """Numbers of random Fourier features; a second opinion has only the first."""
-
-MIN_WAVES = 8
-"""Smallest number of random Fourier features."""
 
 DEGREES = ("constant", "linear", "quadratic", "cubic")
 """Names of monomials by their degree."""

@@ -32,6 +32,9 @@ MAX_CATEGORIES = 40
 MAX_VALUES = 400
 """Largest number of distinct points with a feature each; also at most a quarter of the rows."""
 
+MIN_WAVES = 8
+"""Smallest number of random Fourier features."""
+
 MAX_GIVEN = 2000
 """Largest number of features over all actions, if they are chosen by hand."""
 
@@ -175,7 +178,7 @@ def candidates(
             for size, factor in (factors if observed else factors[2:4])
         ]
         for k, (size, bandwidth) in enumerate(waves):
-            if size >= 8:
+            if size >= MIN_WAVES:
                 features = RandomFourier(scaling, size, bandwidth, seed + k)
                 name = f"random Fourier {size}, bandwidth {bandwidth:.2g}"
                 yield Basis(name, view, features, is_smooth=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -113,3 +114,14 @@ def short(value: float | None) -> str:
     if value is None:
         return "none"
     return "0" if abs(value) < 1e-12 else f"{value:.2g}".replace("-", MINUS)
+
+
+def with_minus(text: str) -> str:
+    """Return text whose negative numbers have a minus sign instead of a hyphen.
+
+    Examples
+    --------
+    >>> with_minus("-1.5 < x-1 ≤ -0.2")
+    '−1.5 < x-1 ≤ −0.2'
+    """
+    return re.sub(r"(?<![\w.])-(?=\d)", MINUS, text)

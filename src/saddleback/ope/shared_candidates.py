@@ -19,8 +19,13 @@ import numpy as np
 
 from saddleback._typing import FloatArray, IntArray
 from saddleback.features import Scaling
-from saddleback.features.standardised import cosine, median_distance, with_waves
-from saddleback.ope.candidates import OBSERVATION, Basis, views
+from saddleback.features.standardised import (
+    cosine,
+    median_distance,
+    random_waves,
+    with_waves,
+)
+from saddleback.ope.candidates import MIN_WAVES, OBSERVATION, Basis, views
 from saddleback.ope.episode_sample import EpisodeSample
 
 KAPPA, CLOSE = 0.83, 0.3
@@ -29,8 +34,8 @@ KAPPA, CLOSE = 0.83, 0.3
 FEW = 60
 """Features for each action below which there are more candidates that share them."""
 
-MIN_WAVES, TRACE_WAVES = 8, 100
-"""Smallest number of waves, and the largest with traces."""
+TRACE_WAVES = 100
+"""Largest number of waves with traces."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,8 +150,7 @@ def shared_candidates(
             settings += [(min(waves, TRACE_WAVES), width, KAPPA, lam), (0, 1.0, 1.0, lam)]
         for k, (size, bandwidth, kappa, decay) in enumerate(settings):
             rng = np.random.default_rng([seed, k])
-            frequencies = rng.standard_normal((scaling.size, size)) / bandwidth
-            encode = Waves(scaling, frequencies, rng.uniform(0.0, 2.0 * np.pi, size))
+            encode = Waves(scaling, *random_waves(rng, scaling.size, size, bandwidth))
             name = "linear, shared"
             if size:
                 name = f"random Fourier {size} shared, bandwidth {bandwidth:.2g}, κ {kappa:g}"

@@ -13,7 +13,15 @@ from typing import Any, NamedTuple
 
 from saddleback._display import visible
 from saddleback.ope.gates import DOUBTFUL, REFUSED, UNKNOWN, USABLE
-from saddleback.ope.number_format import MINUS, bracket, decimals, distinct, number, short, span
+from saddleback.ope.number_format import (
+    bracket,
+    decimals,
+    distinct,
+    number,
+    short,
+    span,
+    with_minus,
+)
 from saddleback.ope.spectrum import MIN_SOLVED_DRAWS
 from saddleback.ope.weight_diagnostics import k_hat_threshold
 
@@ -93,7 +101,7 @@ def baseline_line(plain: dict[str, Any]) -> str:
 
 def least_data(verdict: dict[str, Any]) -> str:
     """Return the region with the least data for the target's decisions."""
-    return re.sub(r"(?<![\w.])-(?=\d)", MINUS, verdict["weakest"]) + "."
+    return with_minus(verdict["weakest"]) + "."
 
 
 def altered_line(plain: dict[str, Any]) -> str:

@@ -6,11 +6,12 @@ import math
 
 from saddleback._display import axis_range
 from saddleback.ope.estimate import format_distinct
+from saddleback.ope.number_format import with_minus
 from saddleback.ope.text_report import NOT_USED, USED, has_ceiling, trusted, units
 from saddleback.ope.text_report import rows as table_rows
 from saddleback.ope.weight_diagnostics import k_hat_threshold
 from saddleback.report.theme import BAD, COLOURS, DOUBT, GOOD, INK, MUTED, PAPER
-from saddleback.report.vega import Record, axis, chart, figure, with_minus
+from saddleback.report.vega import Record, axis, chart, figure
 
 KINDS = {
     "used": COLOURS[0], "refused": MUTED, "of V^π": COLOURS[0], "other": COLOURS[5],

@@ -10,7 +10,7 @@ import itertools
 import shlex
 from typing import Any
 
-from saddleback.ope.number_format import number
+from saddleback.ope.number_format import number, with_minus
 from saddleback.ope.result import Evaluation
 from saddleback.ope.text_report import (
     altered_line,
@@ -30,7 +30,6 @@ from saddleback.report.candidate_chart import candidates
 from saddleback.report.distribution_chart import distribution
 from saddleback.report.page import page
 from saddleback.report.theme import CONFIG
-from saddleback.report.vega import with_minus
 
 BANNERS = {
     "better": ("good", "▲"), "worse": ("bad", "▼"), "inconclusive": ("doubt", "≈"),

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
-
-from saddleback.ope.number_format import MINUS
 
 Record = dict[str, Any]
 
@@ -31,14 +28,3 @@ def figure(
 def axis(field: str, title: str, **options: Any) -> Record:
     """Encode a number."""
     return {"field": field, "type": "quantitative", "title": title, **options}
-
-
-def with_minus(text: str) -> str:
-    """Return text whose negative numbers have a minus sign instead of a hyphen.
-
-    Examples
-    --------
-    >>> with_minus("-1.5 < x-1 ≤ -0.2")
-    '−1.5 < x-1 ≤ −0.2'
-    """
-    return re.sub(r"(?<![\w.])-(?=\d)", MINUS, text)
