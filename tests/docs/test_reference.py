@@ -82,6 +82,18 @@ def test_the_design_page_lists_the_public_packages():
     assert set(named.findall(internal)) - {"SVRG"} == packages
 
 
+def test_the_design_page_lists_every_package_and_files_that_exist():
+    page = (DOCS / "project" / "design.md").read_text(encoding="utf-8")
+    section = re.search(r"^## Code\n(.*?)^## ", page, re.DOTALL | re.MULTILINE)[1]
+    package = Path(sb.__file__).parent
+    paths = re.findall(r"`([\w/]+/\w+(?:\.py)?|\w+\.py)`", section)
+    assert len(paths) > 50
+    assert not [path for path in paths if not (package / path).exists()]
+    listed = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^- (`.*?):", section, re.MULTILINE))))
+    modules = {module.name for module in pkgutil.iter_modules(sb.__path__)}
+    assert listed == {name for name in modules if not name.startswith("_")} - {"errors"}
+
+
 IMPORTED = re.compile(r"^(?:>>> )?from saddleback\.([\w.]+) import (.+)$", re.MULTILINE)
 
 
