@@ -92,6 +92,8 @@ def test_wrong_policies_are_refused(policy, message):
     [
         ({"target": "uniform"}, "'uniform' is a policy of discrete actions"),
         ({"target": 3}, "must be a function from observations .* got int"),
+        ({"target": {}}, "no target policy: pass at least one"),
+        ({"target": {1: zero}}, "names of target policies must be strings, got 1"),
         ({"features": "tiles:8x4"}, "monomials:2, random-fourier:100, or module.py:function"),
         ({"features": lambda obs, actions: obs[0]}, "must return \\[2, size\\]"),
         ({"rule": "GES:0"}, "rule is for discrete actions"),

@@ -9,7 +9,7 @@ any of these as "module.py:name"
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from saddleback.log.log import Log
 from saddleback.log.named_columns import with_columns
 from saddleback.log.policy_query import format_observation
 from saddleback.log.segmentation import Segment
-from saddleback.log.target_policies import Target
+from saddleback.log.target_policies import Target, convert_targets
 from saddleback.policies import Gaussian, Sampler
 
 SYMMETRIC = 1e-9
@@ -202,14 +202,7 @@ def _shape(returned: Any) -> str:
 
 def as_continuous_targets(targets: Any, log: Log) -> list[ContinuousTarget]:
     """Return target policies of continuous actions from any accepted form, by name."""
-    named = targets if isinstance(targets, Mapping) else {None: targets}
-    if not named:
-        raise InvalidParameter("no target policy: pass at least one.")
-    resolved = [_as_target(given, log, name) for name, given in named.items()]
-    names = [target.name for target in resolved]
-    if len(set(names)) < len(names):
-        raise InvalidParameter(f"target policies need different names, got {names}.")
-    return resolved
+    return convert_targets(targets, lambda given, name: _as_target(given, log, name))
 
 
 def _as_target(given: Any, log: Log, name: str | None) -> ContinuousTarget:

@@ -11,11 +11,11 @@ a table [S, K] for observations 0, …, S − 1
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,8 @@ from saddleback.log.segmentation import Segment
 from saddleback.policies import Policy
 
 BUILT_IN = ("uniform", "logged", "columns", "always", "pump")
+
+AnyTarget = TypeVar("AnyTarget", bound="Target")
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,13 +158,20 @@ def as_target(target: Any, log: Log, name: str | None = None) -> Target:
 
 def as_targets(targets: Any, log: Log) -> list[Target]:
     """Return target policies from any accepted form; names must be distinct."""
+    return convert_targets(targets, lambda given, name: as_target(given, log, name))
+
+
+def convert_targets(
+    targets: Any, convert: Callable[[Any, str | None], AnyTarget]
+) -> list[AnyTarget]:
+    """Convert one target policy, or several by name; names must be distinct."""
     named = targets if isinstance(targets, Mapping) else {None: targets}
     if not named:
         raise InvalidParameter("no target policy: pass at least one.")
     for name in named:
         if name is not None and not isinstance(name, str):
             raise InvalidParameter(f"names of target policies must be strings, got {name!r}.")
-    resolved = [as_target(given, log, name) for name, given in named.items()]
+    resolved = [convert(given, name) for name, given in named.items()]
     names = [target.name for target in resolved]
     if len(set(names)) < len(names):
         raise InvalidParameter(f"target policies need different names, got {names}.")
