@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -143,6 +143,17 @@ def sample(problem: Problem, steps: int, rng: RNG = None) -> Experience:
     return TransitionSampler(problem, _validate.generator(rng)[0]).take(steps)
 
 
+class Chain(NamedTuple):
+    """A finite problem under μ: cumulative P, μ and start probabilities, R, ends and γ."""
+
+    P: FloatArray
+    mu: FloatArray
+    start: FloatArray
+    rewards: FloatArray
+    ends: FloatArray
+    gamma: float
+
+
 class TransitionSampler:
     """Unlimited experience of μ on a finite problem, drawn in chunks of any size.
 
@@ -152,17 +163,13 @@ class TransitionSampler:
     def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
         mdp = problem.mdp
         self._rng = rng
-        self._tables = (
-            _cumulative(mdp.P),
-            _cumulative(problem.behaviour),
-            _cumulative(mdp.start),
-            mdp.rewards,
-            mdp.ends,
-            mdp.gamma,
-        )
+        self._chain = Chain(
+            _cumulative(mdp.P), _cumulative(problem.behaviour), _cumulative(mdp.start), mdp.rewards,
+            mdp.ends, mdp.gamma,
+        )  # fmt: skip
         first = rng.random(2)
-        state = int(np.searchsorted(self._tables[2], first[0], side="right"))
-        action = int(np.searchsorted(self._tables[1][state], first[1], side="right"))
+        state = int(np.searchsorted(self._chain.start, first[0], side="right"))
+        action = int(np.searchsorted(self._chain.mu[state], first[1], side="right"))
         self._current = np.array([state, action, 1])
 
     def take(self, steps: int) -> Experience:
@@ -171,7 +178,7 @@ class TransitionSampler:
         numbers = np.empty((2, steps))
         starts = np.empty(steps, dtype=np.bool_)
         uniforms = self._rng.random((steps, 4))
-        _walk(uniforms, *self._tables, self._current, integers, numbers, starts)
+        _walk(uniforms, self._chain, self._current, integers, numbers, starts)
         s, a, s_next, a_next = integers
         return Experience(s, a, numbers[0], s_next, a_next, numbers[1], starts)
 
@@ -194,18 +201,14 @@ def _draw(cumulative: FloatArray, u: float) -> int:
 @compiled
 def _walk(
     uniforms: FloatArray,
-    P: FloatArray,
-    mu: FloatArray,
-    start: FloatArray,
-    rewards: FloatArray,
-    ends: FloatArray,
-    gamma: float,
+    chain: Chain,
     current: IntArray,
     integers: IntArray,
     numbers: FloatArray,
     starts: BoolArray,
 ) -> None:
     """Follow μ from ``current`` = (state, action, starts an episode), filling the columns."""
+    P, mu, start, rewards, ends, gamma = chain
     s, a, first = current[0], current[1], current[2]
     for t in range(len(uniforms)):
         s_next = _draw(P[s, a], uniforms[t, 0])

@@ -19,8 +19,8 @@ from typing import Literal
 import numpy as np
 
 from saddleback import _validate
-from saddleback._jit import compiled, subroutine
-from saddleback._typing import RNG, ArrayLike, BoolArray, FloatArray, IntArray, OffsetArray
+from saddleback._jit import compiled, inlined, subroutine
+from saddleback._typing import RNG, ArrayLike, FloatArray, IntArray, OffsetArray
 from saddleback.engine import Simulation, Trajectory
 from saddleback.features import Features, Tiles
 from saddleback.policies import check_coverage, table
@@ -93,13 +93,8 @@ class MountainCar:
     def take(self, steps: int) -> Trajectory:
         """Return the next ``steps`` steps."""
         trajectory = _blank(steps)
-        _drive(
-            self._rng.random((steps, 2)),
-            self._cumulative,
-            self._gamma,
-            self._state,
-            *trajectory[:9],
-        )
+        uniforms = self._rng.random((steps, 2))
+        _drive(uniforms, self._cumulative, self._gamma, self._state, trajectory)
         return trajectory
 
 
@@ -145,37 +140,34 @@ def _choose(cumulative: FloatArray, v: float, u: float) -> int:
     return a
 
 
+@inlined
+def _step(
+    steps: Trajectory, t: int, x: float, v: float, action: int, first: bool, gamma: float
+) -> tuple[float, float, bool]:
+    """Record step t, except for the action after it; return where it leads, and if it is over."""
+    steps.observations[t, 0], steps.observations[t, 1] = x, v
+    steps.kinds[t], steps.actions[t], steps.starts[t] = 1 if v > 0 else 0, action, first
+    x, v = move(x, v, action)
+    over = x >= GOAL and v >= 0
+    steps.next_observations[t, 0], steps.next_observations[t, 1] = x, v
+    steps.next_kinds[t] = 1 if v > 0 else 0
+    steps.discounts[t] = 0.0 if over else gamma
+    return x, v, over
+
+
 @compiled
 def _drive(
-    uniforms: FloatArray,
-    cumulative: FloatArray,
-    gamma: float,
-    state: FloatArray,
-    observations: FloatArray,
-    next_observations: FloatArray,
-    kinds: IntArray,
-    next_kinds: IntArray,
-    actions: IntArray,
-    next_actions: IntArray,
-    rewards: FloatArray,
-    discounts: FloatArray,
-    starts: BoolArray,
+    uniforms: FloatArray, cumulative: FloatArray, gamma: float, state: FloatArray, steps: Trajectory
 ) -> None:
-    """Follow the policy from ``state`` = (x, v, action, starts an episode), filling the columns."""
-    x, v, a, first = state[0], state[1], int(state[2]), state[3]
+    """Follow the policy from ``state`` = (x, v, action, starts an episode), filling the steps."""
+    x, v, a, first = state[0], state[1], int(state[2]), state[3] == 1.0
     for t in range(len(uniforms)):
-        observations[t, 0], observations[t, 1] = x, v
-        kinds[t], actions[t], starts[t] = 1 if v > 0 else 0, a, first == 1.0
-        x, v = move(x, v, a)
-        next_observations[t, 0], next_observations[t, 1] = x, v
-        over = x >= GOAL and v >= 0
-        next_kinds[t] = 1 if v > 0 else 0
-        discounts[t] = 0.0 if over else gamma
+        x, v, over = _step(steps, t, x, v, a, first, gamma)
         if over:
             x, v = START[0] + (START[1] - START[0]) * uniforms[t, 0], 0.0
         a = _choose(cumulative, v, uniforms[t, 1])
-        next_actions[t] = a
-        first = 1.0 if over else 0.0
+        steps.next_actions[t] = a
+        first = over
     state[0], state[1], state[2], state[3] = x, v, a, first
 
 
@@ -185,7 +177,7 @@ def rollouts(
     """Return complete episodes of a policy from given states [n, 2] and first actions [n]."""
     cumulative, seeds, lengths, _ = _play(policy, states, actions, gamma, rng)
     trajectory = _blank(int(lengths.sum()))
-    _follow(states, actions, cumulative, gamma, seeds, *trajectory[:9])
+    _follow(states, actions, cumulative, gamma, seeds, trajectory)
     return trajectory
 
 
@@ -255,32 +247,16 @@ def _follow(
     cumulative: FloatArray,
     gamma: float,
     seeds: OffsetArray,
-    observations: FloatArray,
-    next_observations: FloatArray,
-    kinds: IntArray,
-    next_kinds: IntArray,
-    taken: IntArray,
-    next_actions: IntArray,
-    rewards: FloatArray,
-    discounts: FloatArray,
-    starts: BoolArray,
+    steps: Trajectory,
 ) -> None:
     t = 0
     for i in range(len(states)):
         x, v, a, state = states[i, 0], states[i, 1], actions[i], seeds[i]
-        first = True
-        while True:
-            observations[t, 0], observations[t, 1] = x, v
-            kinds[t], taken[t], starts[t] = 1 if v > 0 else 0, a, first
-            x, v = move(x, v, a)
-            next_observations[t, 0], next_observations[t, 1] = x, v
-            next_kinds[t] = 1 if v > 0 else 0
-            over = x >= GOAL and v >= 0
+        first, over = True, False
+        while not over:
+            x, v, over = _step(steps, t, x, v, a, first, gamma)
             state, u = _uniform(state)
             a = _choose(cumulative, v, u)
-            next_actions[t] = a
-            discounts[t] = 0.0 if over else gamma
+            steps.next_actions[t] = a
             first = False
             t += 1
-            if over:
-                break
