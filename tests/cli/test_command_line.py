@@ -312,8 +312,9 @@ NEAR = ["plain,pi.py", "plain,plots/"]
         ("saddleback report r", ["file,r"]),
         (
             "saddleback paper baird --rule GT",
-            ["plain,GTB", "plain,GTD", "plain,GTD2", "plain,GTD2Split"],
+            [f"plain,{name}" for name in sb.rules.NAMED if name.startswith("GT")],
         ),
+        ("saddleback paper baird --rule GTD2", ["plain,GTD2", "plain,GTD2Split"]),
         ("saddleback analyse random", ["plain,random_walk", "plain,random_mdp"]),
         ("saddleback analyse some", ["file,some"]),
         ("saddleback check vis", ["file,vis"]),
