@@ -17,9 +17,10 @@ import pytest
 from click.testing import CliRunner
 
 import saddleback as sb
-from saddleback.cli.cmd_evaluate import STATUS
-from saddleback.cli.completion import PROBLEMS
+from saddleback.cli.cmd_evaluate import METHODS, STATUS
 from saddleback.cli.group import COMMANDS, HEADINGS, group
+from saddleback.ope import methods
+from saddleback.ope.decisions import DECISION_METHODS
 from saddleback.problems import synthetic_clinic
 
 HEAVY = "numpy", "scipy", "numba", "matplotlib", "pyarrow", "pandas", "rich", "gymnasium"
@@ -337,8 +338,8 @@ def test_completion(line, offered, tmp_path, monkeypatch):
     assert complete(line) == offered
 
 
-def test_completion_offers_the_names_of_the_library():
-    assert tuple(sb.problems.NAMED) == PROBLEMS
+def test_methods_are_those_of_the_library():
+    assert {*METHODS} == {*methods.METHODS, *methods.CONTINUOUS, *DECISION_METHODS}
 
 
 def test_completion_for_zsh_and_fish():

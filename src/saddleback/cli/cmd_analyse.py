@@ -9,7 +9,7 @@ import click
 
 from saddleback._display import visible
 from saddleback._json import json_text
-from saddleback.cli.completion import PROBLEMS
+from saddleback.cli.completion import problem_names
 from saddleback.cli.files import prepare_folder
 from saddleback.cli.target_options import RULE
 from saddleback.cli.terminal import echo
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 KIND = "saddleback analysis"
 
-COMPLETIONS = {"source": PROBLEMS}
+COMPLETIONS = {"source": problem_names}
 
 
 @click.command()

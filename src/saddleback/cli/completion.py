@@ -10,8 +10,15 @@ from functools import partial
 import click
 from click.shell_completion import CompletionItem
 
-PROBLEMS = ("two_state", "baird", "random_walk", "boyan_chain", "random_mdp")
-"""Names of `saddleback.problems.NAMED`, which would load NumPy; a test keeps them in sync."""
+Choices = Iterable[str] | Callable[[], Iterable[str]]
+"""Values offered for a parameter, or a function that returns them."""
+
+
+def problem_names() -> list[str]:
+    """Return the names of all problems, which loads NumPy."""
+    from saddleback.problems import NAMED
+
+    return list(NAMED)
 
 
 def rule_names() -> list[str]:
@@ -21,7 +28,7 @@ def rule_names() -> list[str]:
     return list(NAMED)
 
 
-CHOICES: dict[str, Iterable[str] | Callable[[], Iterable[str]]] = {
+CHOICES: dict[str, Choices] = {
     "rule": rule_names,
     "rules": rule_names,
     "learner": rule_names,
@@ -31,7 +38,7 @@ CHOICES: dict[str, Iterable[str] | Callable[[], Iterable[str]]] = {
         "random-fourier:", "states", "given",
     ),
 }  # fmt: skip
-"""Values offered for each parameter, or a function that returns them."""
+"""Values offered for each parameter."""
 
 FILE_SUFFIXES = {
     "source": ".npz", "targets": ".py", "features": ".py", "rule": ".py", "rules": ".py",
@@ -41,7 +48,7 @@ FILE_SUFFIXES = {
 
 
 def complete(
-    choices: Iterable[str] | Callable[[], Iterable[str]],
+    choices: Choices,
     suffix: str | None,
     context: click.Context,
     prefix: str,
@@ -62,7 +69,7 @@ def complete(
     return [CompletionItem(match) for match in matches]
 
 
-def add_completion(command: click.Command, **more: Iterable[str]) -> click.Command:
+def add_completion(command: click.Command, **more: Choices) -> click.Command:
     """Add shell completion to a command's parameters; ``more`` are further choices by name."""
     for parameter in command.params:
         choices = (CHOICES | more).get(str(parameter.name))
