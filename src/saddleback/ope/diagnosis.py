@@ -18,10 +18,16 @@ from saddleback.ope.consensus import NOISE, Consensus
 from saddleback.ope.coverage import MIN_REGION_SHARE, MIN_ROWS, Coverage
 from saddleback.ope.evidence import Evidence
 from saddleback.ope.gates import BANDIT_CHECKS, CHECKS
-from saddleback.ope.influence import NEGLIGIBLE_ERROR, concentration
 from saddleback.ope.log_counts import LogCounts, PolicyCounts
 from saddleback.ope.policy_summary import PolicySummary
-from saddleback.ope.sandwich import ESTIMAND, Interval, block_scores, student_interval
+from saddleback.ope.sandwich import (
+    ESTIMAND,
+    NEGLIGIBLE_ERROR,
+    Interval,
+    block_scores,
+    concentration,
+    student_interval,
+)
 from saddleback.ope.spectrum import Spectrum, spectrum
 from saddleback.ope.statistics import Statistics
 from saddleback.ope.verdict import Verdict
