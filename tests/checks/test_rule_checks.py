@@ -57,3 +57,13 @@ def test_texts_are_checked_too():
     check_rule("Retrace:0.5+Correction")
     with pytest.raises(sb.errors.RuleMismatch, match=r"rule must be a Rule, got 0\.5"):
         check_rule(0.5)
+
+
+def test_a_bootstrap_that_is_not_the_next_features_is_found():
+    @dataclass(frozen=True)
+    class Half(sb.State):
+        def rows(self, phi, pi):
+            return 0.5 * phi
+
+    with pytest.raises(CheckFailed, match="is_next_phi is True, but b differs from the next φ"):
+        check_rule(sb.Rule(sb.Importance(0.5), sb.SemiGradient(), Half()))

@@ -269,3 +269,28 @@ def test_the_ceiling_of_importance_traces_is_that_of_the_ratios():
     assert sums.trace_ratio(sb.GES(0.4), "pump:0.8") == pytest.approx(expected, rel=1e-13)
     bounded = Statistics.of(log, "GRetrace:0.4", "pump:0.8", features=TILES, gamma=0.99)
     assert bounded.trace_ratio(sb.GRetrace(0.4), "pump:0.8") is None
+
+
+def test_a_bootstrap_declares_that_it_is_the_next_features():
+    """A true on-line form takes any bootstrap that says so, and no other."""
+
+    @dataclass(frozen=True)
+    class Next(sb.Bootstrap):
+        values = "state"
+
+        def rows(self, phi, pi):
+            return phi
+
+        def weight(self, rho):
+            return rho
+
+    @dataclass(frozen=True)
+    class Declared(Next):
+        is_next_phi = True
+
+    with pytest.raises(errors.RuleMismatch, match="needs a bootstrap that is the next φ"):
+        Rule(sb.Importance(0.5), sb.TrueOnline(), Next())
+    chain = sb.problems.boyan_chain()
+    options = {"alpha": 0.01, "episodes": 5, "rng": 0}
+    own = sb.learn(Rule(sb.Importance(0.5), sb.TrueOnline(), Declared()), chain, **options)
+    np.testing.assert_array_equal(own.theta, sb.learn("TrueOnlineTD:0.5", chain, **options).theta)

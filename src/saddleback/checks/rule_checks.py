@@ -97,9 +97,13 @@ def check_trace_is_pure(rule: Rule) -> None:
 
 
 def check_declarations(rule: Rule) -> None:
-    """The properties that a trace declares hold."""
+    """The properties that a trace and a bootstrap declare hold."""
     wrong = wrong_declaration(rule.trace)
     _require(not wrong, rule, wrong)
+    if rule.bootstrap.is_next_phi:
+        t = terms(rule, typical_problem(rule))
+        failure = "is_next_phi is True, but b differs from the next φ"
+        _require(np.array_equal(t.bootstrap, t.phi), rule, failure)
 
 
 def check_forms_share_a_system(rule: Rule) -> None:

@@ -34,6 +34,8 @@ class Bootstrap(ABC):
 
     values: ClassVar[Literal["action", "state"]] = "action"
     on_policy_only: ClassVar[bool] = False
+    is_next_phi: ClassVar[bool] = False
+    """Whether b_t is φ of the next state or pair, the prediction that a true on-line form needs."""
     weights_error: ClassVar[bool] = False
     """Whether w_t is a weight of δ_t, so that κ_t is the credit that leaves a pair, not enters it:
     e_t = w_t E_t with E_t = γ_t κ_{t-1} E_{t-1} + φ_t."""
@@ -84,6 +86,7 @@ class Sampled(Bootstrap):
     """
 
     on_policy_only: ClassVar[bool] = True
+    is_next_phi: ClassVar[bool] = True
 
     def rows(self, phi: FloatArray, pi: FloatArray) -> FloatArray:
         """Return φ."""
@@ -104,6 +107,7 @@ class State(Bootstrap):
     """
 
     values: ClassVar[Literal["action", "state"]] = "state"
+    is_next_phi: ClassVar[bool] = True
 
     def rows(self, phi: FloatArray, pi: FloatArray) -> FloatArray:
         """Return φ, which does not depend on the action."""

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field, fields, replace
 
 from saddleback.errors import InvalidParameter, RuleMismatch
-from saddleback.rules.bootstraps import Bootstrap, Expected, Sampled, State
+from saddleback.rules.bootstraps import Bootstrap, Expected
 from saddleback.rules.emphasis import FollowOn
 from saddleback.rules.forms import Form
 from saddleback.rules.traces import Trace
@@ -70,7 +70,7 @@ class Rule:
                 "SemiGradient() or Saddle()."
             )
         if self.form.true_online and (
-            self.bootstrap.weights_error or not isinstance(self.bootstrap, (State, Sampled))
+            self.bootstrap.weights_error or not self.bootstrap.is_next_phi
         ):
             raise RuleMismatch(
                 f"Rule: a true on-line form needs a bootstrap that is the next φ, State() or "
