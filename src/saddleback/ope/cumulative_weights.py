@@ -111,9 +111,9 @@ class RowStore:
 class CumulativeWeights:
     """Accumulates consecutive segments of a log for one target policy: sums, then scores."""
 
-    def __init__(self, gamma: float, max_rows: int = MAX_ROWS) -> None:
+    def __init__(self, gamma: float) -> None:
         self._gamma = gamma
-        self._fold, self._rows = EpisodeFold(8), RowStore(max_rows)
+        self._fold, self._rows = EpisodeFold(8), RowStore(MAX_ROWS)
         self._log_max, self._sums = np.zeros(0), np.zeros((0, 3))
 
     def add(
