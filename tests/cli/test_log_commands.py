@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -288,7 +289,7 @@ def test_action_names_are_listed_in_their_order(tmp_path):
 
 def test_three_columns_get_random_fourier_features_by_default(tmp_path):
     rows = sb.collect(CAR, episodes=3, rng=0).data
-    rows = rows.append_column("obs_2", rows["obs_0"])
+    rows = rows.append_column("obs_2", pc.multiply(rows["obs_0"], rows["obs_1"]))
     sb.Log(rows.drop(["next_obs_0", "next_obs_1"])).write(tmp_path / "three.parquet")
     output = run(
         "evaluate", tmp_path / "three.parquet", "--gamma", 0.9, "--target", "uniform"

@@ -72,8 +72,8 @@ def test_columns_that_are_constant_or_repeat_others_are_left_out_and_reported():
     (warning,) = (finding for finding in result.warnings if finding.code == "W176")
     assert warning.message == "columns not used: 'obs_2' is constant, 'obs_3' repeats 'obs_1'."
     kinds = [
-        {one.basis.partition(",")[0] for one in each.diagnoses[0].consensus.candidates}
-        for each in (plain, result)
+        {one.basis.partition(",")[0] for one in evaluation.diagnoses[0].consensus.candidates}
+        for evaluation in (plain, result)
     ]
     assert kinds[0] == kinds[1]
     assert "tiles 6x4" in kinds[0]

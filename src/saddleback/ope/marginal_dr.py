@@ -80,8 +80,8 @@ class Fits:
         """Return the candidates whose numbers are finite, and their sums of products as well."""
         delta, ratio = (np.abs(part).max(axis=(1, 2)) for part in (self.delta, self.ratio))
         limit = np.sqrt(np.finfo(self.delta.dtype).max) / self.delta[0].size
-        sound = np.isfinite(self.start).all(axis=1) & (delta < limit) & (ratio < limit)
-        kept = np.flatnonzero(sound)
+        finite = np.isfinite(self.start).all(axis=1) & (delta < limit) & (ratio < limit)
+        kept = np.flatnonzero(finite)
         if len(kept) == len(self.penalties):
             return self
         penalties = [self.penalties[k] for k in kept]
