@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 
 from saddleback.errors import Fix, InvalidParameter
 from saddleback.log.categories import sorted_names
+from saddleback.log.column_types import decode_dictionary, is_text
 from saddleback.log.diagnostics import Finding, LogError
-from saddleback.log.schema import decode_dictionary, is_text
 
 if TYPE_CHECKING:
     from saddleback.log.log import Log

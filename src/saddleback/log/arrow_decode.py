@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 
 from saddleback._typing import BoolArray, FloatArray, IntArray
 from saddleback.log.categories import Categories, one_hot
+from saddleback.log.column_types import decode_dictionary, is_text
 from saddleback.log.diagnostics import MAX_LOCATIONS, Location
-from saddleback.log.schema import ColumnRoles, decode_dictionary, is_text
+from saddleback.log.schema import ColumnRoles
 
 TABLES = dict[str, FloatArray]
 

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 
 from saddleback._typing import FloatArray
 from saddleback.errors import Fix
+from saddleback.log.column_types import decode_dictionary
 from saddleback.log.diagnostics import Finding, LogError
 from saddleback.log.row_source import RowSource
-from saddleback.log.schema import decode_dictionary
 
 MAX_CATEGORIES = 100
 """Largest number of different values of a column."""

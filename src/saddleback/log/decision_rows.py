@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from saddleback.errors import Fix
+from saddleback.log.column_types import decode_dictionary
 from saddleback.log.diagnostics import Finding
 from saddleback.log.row_source import RowSource
-from saddleback.log.schema import decode_dictionary
 
 ADDED = {"episode_id": "(row)", "terminated": "(ended)", "truncated": "(cut)"}
 """Names of the added columns by role; in brackets, as they are not in the data."""

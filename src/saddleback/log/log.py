@@ -25,6 +25,7 @@ from saddleback.log.action_names import (
 )
 from saddleback.log.arrow_decode import Decoder
 from saddleback.log.categories import Categories, entry_names, find_categories
+from saddleback.log.column_types import decode_dictionary, is_text
 from saddleback.log.decision_rows import are_decisions, decision_sources, with_bandit_hint
 from saddleback.log.diagnostics import Finding, LogError, raise_errors
 from saddleback.log.episode_returns import EpisodeReturns
@@ -33,7 +34,7 @@ from saddleback.log.repaired_log import write_repaired
 from saddleback.log.row_source import RowSource
 from saddleback.log.row_sources import common_roles, open_sources, write_sources
 from saddleback.log.sample import LogSample
-from saddleback.log.schema import FLAGS, ColumnRoles, decode_dictionary, is_text
+from saddleback.log.schema import FLAGS, ColumnRoles
 from saddleback.log.segmentation import SEGMENT, Segment
 from saddleback.log.sorted_rows import SortedSource
 from saddleback.log.summary import LogSummary

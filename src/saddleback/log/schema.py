@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from saddleback._registry import check_name
 from saddleback.errors import Fix
+from saddleback.log.column_types import EXPECTED, FITS, content, is_action, is_number, is_text
 from saddleback.log.diagnostics import Finding
 
 REQUIRED = ("episode_id", "action", "reward", "terminated", "truncated")
@@ -130,7 +131,7 @@ def resolve(
     for role, fits in FITS.items():
         if role in names and not fits(schema.field(names[role]).type):
             kind = schema.field(names[role]).type
-            message = f"column {names[role]!r} contains {_content(kind)}; {EXPECTED[role]}."
+            message = f"column {names[role]!r} contains {content(kind)}; {EXPECTED[role]}."
             by_time = role == "step" and pa.types.is_temporal(kind)
             fix = Fix("Sort the rows by it", "order_by", names[role]) if by_time else None
             errors.append(Finding("E143", message, fix))
@@ -170,8 +171,8 @@ def _continuous_actions(
         _check_gaps("action", schema.names, errors)
     for name in names:
         kind = schema.field(name).type
-        if not _is_number(kind):
-            message = f"column {name!r} contains {_content(kind)}; continuous actions are numbers."
+        if not is_number(kind):
+            message = f"column {name!r} contains {content(kind)}; continuous actions are numbers."
             errors.append(Finding("E143", message))
     return tuple(names)
 
@@ -253,26 +254,26 @@ def _check_observation_types(
     for name in (*observed, *next_columns):
         kind = schema.field(name).type
         if name.removeprefix("next_" if name in next_columns else "") in categories and (
-            _is_action(kind) or (name in next_columns and pa.types.is_null(kind))
+            is_action(kind) or (name in next_columns and pa.types.is_null(kind))
         ):
             continue
         if as_list:
-            fits = pa.types.is_fixed_size_list(kind) and _is_number(kind.value_type)
+            fits = pa.types.is_fixed_size_list(kind) and is_number(kind.value_type)
             if not fits or kind.list_size != dimensions:
                 size = str(dimensions) if dimensions else "n"
                 errors.append(
                     Finding(
                         "E142",
-                        f"column {name!r} contains {_content(kind)}: observations must be "
+                        f"column {name!r} contains {content(kind)}: observations must be "
                         f"fixed-size lists of numbers, pa.list_(pa.float64(), {size}), or columns "
                         "obs_0, obs_1, …",
                     )
                 )
-        elif not _is_number(kind) and not (name in next_columns and pa.types.is_null(kind)):
+        elif not is_number(kind) and not (name in next_columns and pa.types.is_null(kind)):
             errors.append(
                 Finding(
                     "E142",
-                    f"observation column {name!r} contains {_content(kind)}, not numbers.",
+                    f"observation column {name!r} contains {content(kind)}, not numbers.",
                     Fix(
                         "Encode it (one column per category), or list the observations without it",
                         "observations",
@@ -291,7 +292,7 @@ def _probability_tables(
         if prefix in ("obs", "next_obs", "phi", "next_phi", "action"):
             continue
         columns = numbered(schema.names, prefix)
-        numeric = all(_is_number(schema.field(name).type) for name in columns)
+        numeric = all(is_number(schema.field(name).type) for name in columns)
         if numeric and not set(columns) & set(observed):
             tables[prefix] = columns
     for prefix, columns in tables.items():
@@ -305,19 +306,6 @@ def _probability_tables(
                 )
             )
     return tables
-
-
-EXPECTED = {
-    "reward": "rewards must be numbers",
-    "behavior_prob": "probabilities must be numbers",
-    "behavior_logp": "log-probabilities must be numbers",
-    "step": "steps must be integers 0 … T−1",
-    "terminated": "flags must be True or False",
-    "truncated": "flags must be True or False",
-    "action": "actions must be integers 0 … K−1 or names, and those of continuous actions are "
-    "named action_0, action_1 and so on",
-    "episode_id": "episode ids must be integers or text",
-}
 
 
 def _observation_columns(
@@ -391,54 +379,3 @@ def _listed(available: Sequence[str]) -> str:
     """Return which columns the log has, at most thirty; without added ones, in brackets."""
     listed = [name for name in available if not name.startswith("(")]
     return f"The log has {', '.join(listed[:30])}{', …' if len(listed) > 30 else '.'}"
-
-
-def _is_number(kind: Any) -> bool:
-    return bool(
-        pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
-    )
-
-
-def _is_flag(kind: Any) -> bool:
-    return bool(pa.types.is_boolean(kind) or pa.types.is_integer(kind))
-
-
-def is_text(kind: Any) -> bool:
-    """Whether an Arrow type is text, or categories of text."""
-    types = pa.types
-    if types.is_dictionary(kind):
-        return is_text(kind.value_type)
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
-
-
-def decode_dictionary(column: Any) -> Any:
-    """Return a column without dictionary encoding, and text as ``large_string``."""
-    if pa.types.is_dictionary(column.type):
-        values = decode_dictionary(column.dictionary)
-        return pa.DictionaryArray.from_arrays(column.indices, values).dictionary_decode()
-    return column.cast(pa.large_string()) if is_text(column.type) else column
-
-
-def _is_action(kind: Any) -> bool:
-    return bool(_is_id(kind) or pa.types.is_boolean(kind))
-
-
-def _is_id(kind: Any) -> bool:
-    if pa.types.is_dictionary(kind):
-        return _is_id(kind.value_type)
-    return bool(pa.types.is_integer(kind) or is_text(kind))
-
-
-def _content(kind: Any) -> str:
-    """Return the content of a column with an Arrow type, as text."""
-    if pa.types.is_null(kind):
-        return "no values"
-    return "text" if is_text(kind) else str(kind)
-
-
-FITS = {
-    "reward": _is_number, "behavior_prob": _is_number, "behavior_logp": _is_number,
-    "step": pa.types.is_integer, "terminated": _is_flag, "truncated": _is_flag,
-    "action": _is_action, "episode_id": _is_id,
-}  # fmt: skip
-"""Whether an Arrow type is one of a standard column."""

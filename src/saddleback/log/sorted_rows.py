@@ -24,9 +24,9 @@ import pyarrow.compute as pc
 
 from saddleback._typing import IntArray
 from saddleback.errors import Fix, InvalidParameter
+from saddleback.log.column_types import decode_dictionary, is_text
 from saddleback.log.diagnostics import Finding, LogError, format_rows
 from saddleback.log.row_source import RowSource
-from saddleback.log.schema import decode_dictionary, is_text
 
 MEMORY_ROWS = 1 << 20
 """Largest number of rows that are sorted at a time, unless there are more than `MAX_FILES` times
