@@ -278,7 +278,7 @@ def test_action_names_are_listed_in_their_order(tmp_path):
     rows.drop(columns=["mu_0", "mu_1", "mu_2"]).to_parquet(tmp_path / "named.parquet")
     output = flat(run("check", tmp_path / "named.parquet").stdout)
     assert "W148 actions are sorted as text: 0='coast', 1='left', 2='right'." in output
-    assert "--actions …" in output
+    assert "For another order, list them in it: --actions coast,left,right." in output
     output = run("check", tmp_path / "named.parquet", "--actions", "left,coast,right").stdout
     assert "W148" not in output
     assert "actions, share of rows   0 left 0." in output

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from helpers.log_cases import error_matching, errors_of
+from helpers.log_cases import error_matching, errors_of, without
 from helpers.logs import assert_same_content, columns, content
 from saddleback.log import Log, LogError, as_target, estimate_behaviour, row_source
 
@@ -132,11 +132,19 @@ def test_columns_that_are_no_categories_are_refused():
         patch.setattr("saddleback.log.categories.MAX_CATEGORIES", 12)
         with error_matching(
             LogError, "E142 observation column 'note' has more than 12 different values, too many "
-            "for categories. List the observations without it: observations=[…]",
+            "for categories: encode it as numbers. Or list the observations without it: "
+            'observations=["hr"].',
         ):  # fmt: skip
+            rows = without("next_hr", "next_ward", data=rows)
+            Log(rows | {"note": note}, observations=["hr", "note"]).dimensions  # noqa: B018
+        with pytest.raises(LogError, match=r"encode it as numbers\.$"):
             Log(rows | {"note": note}, observations=["note"]).dimensions  # noqa: B018
     with error_matching(LogError, "E100 categorical column 'age' is not one of the observation"):
         Log(rows, observations=["hr"], categorical=["age"])
+    with error_matching(LogError, 'List it as an observation: observations=["hr", "ward"].'):
+        Log(rows, observations=["hr"], categorical=["ward"])
+    with error_matching(LogError, """Did you mean 'ward'? Write: categorical=["ward"]."""):
+        Log(rows, observations=["hr", "ward"], categorical=["wrad"])
 
 
 def test_text_actions_that_are_numbers_are_sorted_as_numbers():

@@ -12,6 +12,7 @@ from helpers.log_cases import error_matching
 from helpers.logs import assert_same_content, columns, content, mixed
 from saddleback import GES, errors, features, problems
 from saddleback.log import Log, LogError, collect, estimate_behaviour, from_minari, to_minari
+from saddleback.log.minari_source import Alignment
 from saddleback.ope.statistics import Statistics
 
 FORMATS = ["hdf5", "arrow", "parquet"]
@@ -210,10 +211,18 @@ def test_a_behaviour_policy_that_disagrees_is_an_error():
     dataset, _ = walk_dataset("walk-v0", "t+1", edge=1.0)
     with error_matching(
         LogError, "E151 infos 'mu_prob' agrees with the behaviour policy neither in row t (0.0% of "
-        "steps) nor in row t+1 (0.0%). Check the policy and the key, or set prob_align=\"t\" or "
-        '"t+1".'
+        "steps) nor in row t+1 (0.0%). Check the policy and the key."
     ):  # fmt: skip
         from_minari(dataset, "mu_prob", behaviour=lambda o: np.full((len(o), 2), 0.5))
+
+
+@pytest.mark.parametrize("align", ["t", "t+1"])
+def test_where_most_propensities_agree_that_row_is_suggested(align):
+    alignment = Alignment(lambda o: np.full((len(o), 2), 0.5), 2)
+    alignment._legal, alignment._steps = [True, True], 10
+    alignment._agree = np.array([8.0, 1.0] if align == "t" else [1.0, 8.0])
+    with error_matching(LogError, f'Or take the more likely row: prob_align="{align}".'):
+        alignment.shift("auto", "mu_prob")
 
 
 def test_propensity_keys_are_checked():

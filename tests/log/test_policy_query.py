@@ -111,7 +111,8 @@ def test_bad_target_columns_are_rejected():
 
     with error_matching(
         LogError, "E146 pi_* does not cover the observation after truncated rows (first: episode 11 "
-        "step 3): add next_pi_0, … on those rows, or pass the target as a function."
+        "step 3). Add next_pi_0, … on those rows, or give the target as a function: evaluate(log, "
+        "function)."
     ):  # fmt: skip
         run(with_pi())
     following = {f"next_pi_{a}": np.full(12, 1 / 3) for a in range(3)}
@@ -136,8 +137,8 @@ def test_bad_target_columns_are_rejected():
 def test_features_of_another_dimension_are_rejected():
     cube = features.Polynomial([-4.0] * 3, [4.0] * 3, 1)
     with error_matching(
-        LogError, "E140 obs has 2 columns (obs_0, obs_1), features expect 3. Choose columns: "
-        "observations=[…]."
+        LogError, "E140 obs has 2 columns (obs_0, obs_1), features expect 3. List 3 columns: "
+        'observations=["NAME", "NAME", "NAME"].'
     ):  # fmt: skip
         Statistics.of(Log(good()), GES(0.5), "uniform", features=cube, gamma=0.9)
 

@@ -189,4 +189,4 @@ def test_single_decisions_are_not_sorted():
 def test_the_column_to_sort_by_is_named_also_if_it_holds_numbers():
     data = without("step", data=shuffled(good(mu=False)))
     data["chart_time"] = data.pop("at").astype(np.int64)
-    assert 'sort the rows: order_by="chart_time".' in errors_of(Log(data))
+    assert 'Sort the rows: order_by="chart_time".' in errors_of(Log(data))

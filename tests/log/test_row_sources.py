@@ -24,8 +24,12 @@ def test_missing_files_are_reported(file, tmp_path):
     with pytest.raises(LogError) as caught:
         Log([tmp_path / "b.parquet", str(tmp_path / "*.csv"), file])
     assert str(caught.value) == (
-        f"E190 no file matches '{tmp_path / '*.csv'}'.\nE190 {tmp_path / 'b.parquet'}: no such file."
+        f"E190 no file matches '{tmp_path / '*.csv'}'.\nE190 {tmp_path / 'b.parquet'}: no such file. "
+        f"Did you mean {file}?"
     )
+    nowhere = tmp_path / "nowhere" / "log.parquet"
+    with error_matching(LogError, f"{nowhere}: no such file. There is no folder {nowhere.parent}."):
+        Log(nowhere)
     (tmp_path / "empty").mkdir()
     with error_matching(
         LogError,
@@ -126,7 +130,7 @@ def test_a_copied_file_is_detected_by_its_episodes(file, tmp_path):
     copy.write_bytes(file.read_bytes())
     assert errors_of(Log([file, copy])) == (
         "E131 episode 10 appears in two separate blocks (rows 0-3, 12-15) (and 2 more such "
-        'episodes). Give different episodes different ids, or sort the rows: order_by="step".'
+        "episodes). Each begins at step 0: give different episodes different ids."
     )
 
 

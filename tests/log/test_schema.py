@@ -16,7 +16,7 @@ COLUMNS = {
     "missing": (
         without("reward", "truncated"), {},
         "E100 column 'reward' is missing. The log has episode_id, step, obs_0, obs_1, action, terminated, next_obs_0, next_obs_1, behavior_prob, mu_0, mu_1, mu_2, next_mu_0, next_mu_1, next_mu_2. "
-        'Add it (the reward after the action), or map it: columns={"reward": …}.\n'
+        'Add it (the reward after the action).\n'
         "E100 column 'truncated' is missing (True on the last row of an episode that was cut short, False elsewhere). "
         'Add or map it. If all other episodes end in this way: episodes_end="truncated".',
     ),
@@ -35,9 +35,9 @@ COLUMNS = {
         """E143 column 'step' contains timestamp[s]; steps must be integers 0 … T−1. Sort the rows by it: order_by="step".""",
     ),
     "renamed to nothing": (good(), dict(columns={"step": "t"}), "E100 column 't' is missing. The log has episode_id, step, obs_0, obs_1, action, reward, terminated, truncated, next_obs_0, next_obs_1, behavior_prob, mu_0, mu_1, mu_2, next_mu_0, next_mu_1, next_mu_2. "
-        'Add it, or map it: columns={"step": …}.'),
+        'Add it, or map it: columns={"step": "step"}.'),
     "no observation": (without("obs_0"), {}, "E100 no observation columns found. The log has episode_id, step, obs_1, action, reward, terminated, truncated, next_obs_0, next_obs_1, behavior_prob, mu_0, mu_1, mu_2, next_mu_0, next_mu_1, next_mu_2. "
-        "Name them obs_0, obs_1, … (phi_0, phi_1, … for features), or list them: observations=[…]."),
+        'Name them obs_0, obs_1, … (phi_0, phi_1, … for features), or list those that were known before the action: observations=["obs_1"].'),
     "other observation": (good(), dict(observations=["obs_0", "obs1"]), "E100 observation column 'obs1' is missing. Did you mean 'obs_1'?"),
     "far observation": (good(), dict(observations=["lactate"]), "E100 observation column 'lactate' is missing. The log has episode_id, step,"),
     "next in part": (without("next_obs_1"), {}, "E100 column 'next_obs_1' is missing, but 'next_obs_0' exists. Add it, or remove all columns of the next observation."),
@@ -47,7 +47,7 @@ COLUMNS = {
     "short next_mu": (without("next_mu_2"), {}, "E141 next_mu_* has 2 columns, but mu_* has 3: both need one per action."),
     "both propensities": (good() | {"behavior_logp": np.full(12, -1.0)}, {}, "E102 the log has both behavior_prob and behavior_logp: remove one of them."),
     "too many mu": (good(), dict(actions=["none", "low"]), "E141 mu_* has 3 columns, but 2 actions are named (none, low)."),
-    "time observation": (good() | {"obs_1": np.full(12, "2026-11-15", dtype="datetime64[s]")}, {}, "E142 observation column 'obs_1' contains timestamp[s], not numbers."),
+    "time observation": (good() | {"obs_1": np.full(12, "2026-11-15", dtype="datetime64[s]")}, {}, """E142 observation column 'obs_1' contains timestamp[s]: convert it to numbers. Or list the observations without it: observations=["obs_0"]."""),
     "lists of any length": (
         without("obs_0") | {"obs": pa.array([[1.0]] * 12)}, {},
         "E142 column 'obs' contains list<item: double>: observations must be fixed-size lists of numbers, pa.list_(pa.float64(), n), or columns obs_0, obs_1, …",
@@ -61,7 +61,7 @@ COLUMNS = {
     "real episode": (good() | {"episode_id": np.linspace(0, 1, 12)}, {}, "E143 column 'episode_id' contains double; episode ids must be integers or text."),
     "text prob": (good() | {"behavior_prob": np.array(["1"] * 12)}, {}, "E143 column 'behavior_prob' contains text; probabilities must be numbers."),
     "nothing": (good() | {"reward": pa.nulls(12)}, {}, "E143 column 'reward' contains no values; rewards must be numbers."),
-    "text and numbers": (good() | {"action": np.array(["a", "b", "c"] * 4)}, {}, "E147 column 'action' contains text, but mu_0, mu_1, … are numbered. List the actions in that order: actions=[…]."),
+    "text and numbers": (good() | {"action": np.array(["a", "b", "c"] * 4)}, {}, "E147 column 'action' contains text, but mu_0, mu_1, … are numbered. List the actions in that order, such as: actions=[\"a\", \"b\", \"c\"]."),
 }  # fmt: skip
 
 
@@ -96,8 +96,10 @@ def test_huge_action_numbers_are_rejected():
 def test_a_column_of_another_type_is_not_suggested():
     data = {k: v for k, v in good().items() if k != "reward"}
     data["ward"] = np.full(len(data["action"]), "icu")
-    with error_matching(LogError, 'or map it: columns={"reward": …}.'):
+    with pytest.raises(LogError, match=r"Add it \(the reward after the action\)\.$"):
         Log(data)
+    with error_matching(LogError, 'or map it: columns={"reward": "NAME"}.'):
+        Log(data | {"age": np.ones(12)})
     with error_matching(LogError, 'or map it: columns={"reward": "rewards"}.'):
         Log(data | {"rewards": np.zeros(len(data["action"]))})
 

@@ -179,16 +179,23 @@ def test_classifiers_that_do_not_fit_are_rejected(log):
     rng = np.random.default_rng(1)
     with error_matching(
         errors.InvalidParameter, "target 'LogisticRegression': the classifier's class 'high' is not "
-        "an action of the log (0, 1, 2). List the actions: actions=[…]."
+        'an action of the log (0, 1, 2). List the actions: actions=["high", "low", "none"].'
     ):  # fmt: skip
-        as_target(LogisticRegression().fit(rng.normal(size=(4, 2)), ["high", "low"] * 2), log)
+        as_target(
+            LogisticRegression().fit(rng.normal(size=(6, 2)), ["high", "low", "none"] * 2), log
+        )
+    with error_matching(errors.InvalidParameter, 'actions=["0", "1", "2", "5"].'):
+        as_target(LogisticRegression().fit(rng.normal(size=(4, 2)), [1, 5] * 2), log)
     with error_matching(
         LogError, "E140 obs has 2 columns (obs_0, obs_1), but target 'LogisticRegression' expects 3 "
-        "columns. Select columns: observations=[…]."
+        'columns. List 3 columns: observations=["NAME", "NAME", "NAME"].'
     ):  # fmt: skip
         as_target(LogisticRegression().fit(rng.normal(size=(4, 3)), [0, 1] * 2), log)
     frame = pandas.DataFrame(rng.normal(size=(4, 2)), columns=["hr", "bp"])
-    with error_matching(LogError, "expects 2 columns (hr, bp). Select columns: observations=[…]."):
+    with pytest.raises(LogError, match=r"expects 2 columns \(hr, bp\)\.$"):
+        as_target(LogisticRegression().fit(frame, [0, 1] * 2), log)
+    frame.columns = ["obs_1", "step"]
+    with error_matching(LogError, 'List 2 columns: observations=["obs_1", "step"].'):
         as_target(LogisticRegression().fit(frame, [0, 1] * 2), log)
 
 

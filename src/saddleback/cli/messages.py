@@ -34,7 +34,8 @@ def as_option(fix: Fix) -> str:
             ):
                 caller = "" if name == current else f"saddleback {name} "
                 value = "" if option.is_flag else f" {_as_text(fix.value)}"
-                return fix.text(f"{caller}{option.opts[0]}{value}")
+                without = "without " if fix.value is False else ""
+                return fix.text(f"{without}{caller}{option.opts[0]}{value}")
     code = str(fix).removeprefix(f"{fix.advice}: ").removesuffix(".")
     return fix.text(f"{code} in Python")
 

@@ -11,6 +11,7 @@ from saddleback.errors import Fix, InvalidParameter
 from saddleback.log.categories import sorted_names
 from saddleback.log.column_types import decode_dictionary, is_text
 from saddleback.log.diagnostics import Finding, LogError
+from saddleback.log.likely_columns import PLACEHOLDER
 
 if TYPE_CHECKING:
     from saddleback.log.log import Log
@@ -25,8 +26,8 @@ def action_name_findings(log: Log) -> list[Finding]:
         columns = ", ".join(log.roles.actions)
         if log.actions is not None:
             raise InvalidParameter(
-                f"actions names discrete actions, but the log has continuous ones, {columns}.",
-                Fix("Leave it out, or map their columns", "columns", {"action_0": "…"}),
+                f"actions names discrete actions, but the log has continuous ones, {columns}: "
+                "leave it out."
             )
         if log.behaviour is not None:
             raise InvalidParameter(
@@ -42,18 +43,20 @@ def action_name_findings(log: Log) -> list[Finding]:
                 "E141",
                 f"{table}_* has {size} columns, but {len(names)} actions are named "
                 f"({', '.join(map(str, names))}).",
+                Fix("Name one per column", "actions", listed(_exactly(size, names))),
             )
             for table, size in tables.items()
             if size != len(names)
         ]
     column = log.roles.names["action"]
     if tables and is_text(log.sources[0].schema.field(column).type):
-        table = next(iter(tables))
+        table, size = next(iter(tables.items()))
+        names = listed(_exactly(size, logged_actions(log)))
         return [
             Finding(
                 "E147",
                 f"column {column!r} contains text, but {table}_0, {table}_1, … are numbered.",
-                Fix("List the actions in that order", "actions", ["…"]),
+                Fix("List the actions in that order, such as", "actions", names),
             )
         ]
     return []
@@ -81,6 +84,11 @@ def logged_actions(log: Log) -> tuple[str, ...]:
         fix = Fix("Correct it, convert the column to text, or list the actions", "actions", names)
         raise LogError(Finding("E145", message, fix))
     return tuple(map(str, range(n_actions)))
+
+
+def _exactly(size: int, names: Sequence[str]) -> list[str]:
+    """Return the first names, or all of them and placeholders."""
+    return [*map(str, names[:size]), *[PLACEHOLDER] * (size - len(names))]
 
 
 def listed(names: Sequence[str]) -> list[str]:

@@ -50,7 +50,7 @@ class DecodedRows:
         are the table ``action``.
     invalid
         Values that the arrays cannot represent: by role, which rows of a column are missing, and
-        the first unknown action.
+        the unknown actions.
     """
 
     first: int
@@ -228,7 +228,7 @@ class Decoder:
         return self._action_indices(batch.column(self._roles.names["action"]), invalid)
 
     def _action_indices(self, column: Any, invalid: dict[str, Any]) -> IntArray:
-        """Return the index of each action, −1 if it is unknown; note the first unknown one."""
+        """Return the index of each action, −1 if it is unknown; note the unknown ones."""
         column = decode_dictionary(column)
         if not is_text(column.type) and not self._numbers_are_names:
             values = as_floats(column)
@@ -241,7 +241,7 @@ class Decoder:
             indices = np.asarray(matches.to_numpy(zero_copy_only=False), dtype=np.int64)
         unknown = np.flatnonzero(indices < 0)
         if len(unknown):
-            invalid["action"] = [column[int(i)].as_py() for i in unknown[:1]]
+            invalid["action"] = pc.unique(column.take(pa.array(unknown))).to_pylist()
         return indices
 
 

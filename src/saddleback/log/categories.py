@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from saddleback._typing import FloatArray
-from saddleback.errors import Fix
 from saddleback.log.column_types import decode_dictionary
 from saddleback.log.diagnostics import Finding, LogError
+from saddleback.log.likely_columns import without_column
 from saddleback.log.row_source import RowSource
 
 MAX_CATEGORIES = 100
@@ -53,8 +53,12 @@ def find_categories(
     sources: Sequence[RowSource],
     columns: Sequence[str],
     declared: Mapping[str, Sequence[str]],
+    observations: Sequence[str] = (),
 ) -> Categories:
-    """Return the values of categorical columns: as declared, or all that occur, in order."""
+    """Return the values of categorical columns: as declared, or all that occur, in order.
+
+    ``observations`` are all columns of the observation, for the fix of an error.
+    """
     values: dict[str, set[Any]] = {name: set() for name in columns if name not in declared}
     for source in sources if values else ():
         for batch in source.batches(list(values)):
@@ -63,10 +67,9 @@ def find_categories(
                 if len(seen) > MAX_CATEGORIES:
                     message = (
                         f"observation column {name!r} has more than {MAX_CATEGORIES} different "
-                        "values, too many for categories."
+                        "values, too many for categories: encode it as numbers."
                     )
-                    fix = Fix("List the observations without it", "observations", ["…"])
-                    raise LogError(Finding("E142", message, fix))
+                    raise LogError(Finding("E142", message, without_column(name, observations)))
     categories = {name: tuple(map(str, names)) for name, names in declared.items()}
     for name, seen in values.items():
         missing = (MISSING,) if None in seen and MISSING not in seen else ()

@@ -6,6 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
+FLAGS = ("terminated", "truncated")
+"""Columns that tell how an episode ended."""
+
 EXPECTED = {
     "reward": "rewards must be numbers",
     "behavior_prob": "probabilities must be numbers",

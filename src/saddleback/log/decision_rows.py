@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from saddleback.errors import Fix
 from saddleback.log.column_types import decode_dictionary
-from saddleback.log.diagnostics import Finding
 from saddleback.log.row_source import RowSource
 
 ADDED = {"episode_id": "(row)", "terminated": "(ended)", "truncated": "(cut)"}
@@ -89,12 +87,3 @@ def are_decisions(sources: Sequence[RowSource], roles: Mapping[str, str]) -> boo
                 return False
             last = ids[-1].as_py() if batch.num_rows else last
     return True
-
-
-def with_bandit_hint(findings: Sequence[Finding]) -> list[Finding]:
-    """Return errors about columns; where the ids of episodes are missing, with one more hint."""
-    hinted = list(findings)
-    if any(one.code == "E100" and "'episode_id' is missing" in one.message for one in findings):
-        fix = Fix("If each row is a decision of its own, say so", "bandit", True)
-        hinted.append(Finding("E100", "a log without episodes may be one of a bandit.", fix))
-    return hinted

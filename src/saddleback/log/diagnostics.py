@@ -139,7 +139,7 @@ class ProblemCounter:
             if fix is not None:
                 value = fix.value
                 if isinstance(value, dict):
-                    value = {name.format(**details): column for name, column in value.items()}
+                    value = {k.format(**details): v.format(**details) for k, v in value.items()}
                 fix = replace(fix, advice=fix.advice.format(**details), value=value)
             findings.append(Finding(key.split()[0], text, fix))
         return findings

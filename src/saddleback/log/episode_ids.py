@@ -55,7 +55,7 @@ class EpisodeIds:
                 "E131",
                 f"episode {ids[int(one)].as_py()} appears in two separate blocks (rows "
                 f"{first[one]}-{last[one]}, {first[other]}-{last[other]}){more}.",
-                Fix("Give different episodes different ids, or sort the rows", "order_by"),
+                Fix("Sort the rows", "order_by"),
             )
         ]
 

@@ -25,16 +25,17 @@ from saddleback.log.action_names import (
 )
 from saddleback.log.arrow_decode import Decoder
 from saddleback.log.categories import Categories, entry_names, find_categories
-from saddleback.log.column_types import decode_dictionary, is_text
-from saddleback.log.decision_rows import are_decisions, decision_sources, with_bandit_hint
+from saddleback.log.column_types import FLAGS, decode_dictionary, is_text
+from saddleback.log.decision_rows import are_decisions, decision_sources
 from saddleback.log.diagnostics import Finding, LogError, raise_errors
 from saddleback.log.episode_returns import EpisodeReturns
+from saddleback.log.missing_columns import with_bandit_hint
 from saddleback.log.reader import LogReader
 from saddleback.log.repaired_log import write_repaired
 from saddleback.log.row_source import RowSource
 from saddleback.log.row_sources import common_roles, open_sources, write_sources
 from saddleback.log.sample import LogSample
-from saddleback.log.schema import FLAGS, ColumnRoles
+from saddleback.log.schema import ColumnRoles
 from saddleback.log.segmentation import SEGMENT, Segment
 from saddleback.log.sorted_rows import SortedSource
 from saddleback.log.summary import LogSummary
@@ -172,15 +173,14 @@ class Log:
             roles = common_roles(
                 self.sources, self._declared_observations, columns,
                 FLAGS if self.episodes_end is not None else (), list(self.categorical or ()),
+                () if self.order_by is None else ("step",),
             )  # fmt: skip
         except LogError as error:
             raise LogError(*with_bandit_hint(error.findings)) from None
-        if self.order_by is not None:
-            roles = roles.without("step")
-            if not isinstance(self.sources[0], SortedSource):
-                names, ids = roles.all_columns, roles.names["episode_id"]
-                source = SortedSource.of(self.sources, names, ids, self.order_by)
-                object.__setattr__(self, "sources", (source,))
+        if self.order_by is not None and not isinstance(self.sources[0], SortedSource):
+            names, ids = roles.all_columns, roles.names["episode_id"]
+            source = SortedSource.of(self.sources, names, ids, self.order_by)
+            object.__setattr__(self, "sources", (source,))
         if self.ignore_propensities:
             roles = roles.without_propensities()
         elif self.estimated is None:
@@ -214,7 +214,9 @@ class Log:
     def categories(self) -> Categories:
         """Values of each column of the observation that is categorical, in order."""
         declared = self.categorical if isinstance(self.categorical, Mapping) else {}
-        return find_categories(self.sources, self.roles.categorical, declared)
+        return find_categories(
+            self.sources, self.roles.categorical, declared, self.roles.observations
+        )
 
     @property
     def metadata(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from saddleback._typing import FloatArray
-from saddleback.errors import InvalidParameter
+from saddleback.errors import Fix, InvalidParameter
 from saddleback.log.diagnostics import Finding, LogError
 from saddleback.log.policy_query import query_policy
 from saddleback.log.row_source import BATCH, RowSource
@@ -234,13 +234,17 @@ class Alignment:
                 "behaviour=function to determine it."
             )
         share = self._agree / self._steps
+        later = bool(share[1] > share[0])
         if share.max() < 0.99:
             raise LogError(
                 Finding(
                     "E151",
                     f"infos {key!r} agrees with the behaviour policy neither in row t "
                     f"({share[0]:.1%} of steps) nor in row t+1 ({share[1]:.1%}). Check the policy "
-                    'and the key, or set prob_align="t" or "t+1".',
+                    "and the key.",
+                    Fix("Or take the more likely row", "prob_align", "t+1" if later else "t")
+                    if share.max() > 0.5
+                    else None,
                 )
             )
         return int(share.argmax())

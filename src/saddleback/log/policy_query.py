@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,25 @@ import numpy as np
 from saddleback._plugins import USER_ERRORS
 from saddleback._typing import FloatArray
 from saddleback._user_functions import ImpureFunction, call, check_rows
+from saddleback.errors import Fix
 from saddleback.log.diagnostics import Finding, LogError
+from saddleback.log.likely_columns import PLACEHOLDER
 
 TOLERANCE = 1e-6
 """Largest deviation from 1 of a sum of probabilities."""
 
 
-def query_policy(name: str, policy: Any, observations: FloatArray, n_actions: int) -> FloatArray:
-    """Return the probabilities [n, K] of a policy, or raise `LogError` if they are invalid."""
+def query_policy(
+    name: str,
+    policy: Any,
+    observations: FloatArray,
+    n_actions: int,
+    actions: Sequence[str] = (),
+) -> FloatArray:
+    """Return the probabilities [n, K] of a policy, or raise `LogError` if they are invalid.
+
+    ``actions`` are the names of the actions, for messages.
+    """
     try:
         returned = np.asarray(call(f"{name} policy", policy, observations))
         if returned.dtype.kind not in "biufO":
@@ -36,15 +48,32 @@ def query_policy(name: str, policy: Any, observations: FloatArray, n_actions: in
             f"{name} policy returned shape ({shape}); expected (n, {n_actions}), one probability "
             "per row and action of the log."
         )
-        raise LogError(Finding("E141", message))
+        message += f" Its actions are {', '.join(actions)}." if 0 < len(actions) <= 12 else ""
+        raise LogError(Finding("E141", message, _fix_of_shape(probabilities.shape, actions)))
     return check_distribution(f"{name} policy", probabilities, observations)
 
 
-def check_policy_rows(name: str, policy: Any, observations: FloatArray, n_actions: int) -> None:
+def _fix_of_shape(shape: tuple[int, ...], actions: Sequence[str]) -> Fix | None:
+    """Return the fix for a policy with more actions than the log."""
+    if not actions or len(shape) != 2 or not len(actions) < shape[1] <= 12:
+        return None
+    names = [*actions, *[PLACEHOLDER] * (shape[1] - len(actions))]
+    if list(actions) == list(map(str, range(len(actions)))):
+        names = list(map(str, range(shape[1])))
+    return Fix("If the policy has more, name all of them in its order", "actions", names)
+
+
+def check_policy_rows(
+    name: str,
+    policy: Any,
+    observations: FloatArray,
+    n_actions: int,
+    actions: Sequence[str] = (),
+) -> None:
     """Raise unless a policy treats each observation alone, and always the same."""
     check_rows(
-        f"{name} policy", lambda rows: query_policy(name, policy, rows, n_actions), observations,
-        policy,
+        f"{name} policy", lambda rows: query_policy(name, policy, rows, n_actions, actions),
+        observations, policy,
     )  # fmt: skip
 
 
@@ -58,10 +87,11 @@ def check_distribution(
     ):
         return probabilities
     requirement = " Every observation needs one probability per action."
+    divide = " Divide the probabilities of an observation by their sum."
     for code, wrong, problem, hint in (
         ("E144", np.isnan(probabilities).any(axis=1), " gives NaN", requirement),
         ("E144", (probabilities < 0).any(axis=1), " gives a negative probability", requirement),
-        ("E104", np.abs(total - 1.0) > TOLERANCE, ": probabilities sum to {:.6g}, not 1,", ""),
+        ("E104", np.abs(total - 1.0) > TOLERANCE, ": probabilities sum to {:.6g}, not 1,", divide),
     ):
         for i in np.flatnonzero(wrong)[:1]:
             message = (

@@ -11,31 +11,24 @@ import numpy as np
 
 from saddleback._progress import Progress
 from saddleback._typing import FloatArray, IntArray
-from saddleback.errors import ESTIMATE_PROPENSITIES, Fix
+from saddleback.errors import Fix
 from saddleback.log.action_names import listed
 from saddleback.log.altered_rows import AlteredRows
 from saddleback.log.arrow_decode import DecodedRows
 from saddleback.log.categories import are_numbers
+from saddleback.log.column_types import FLAGS
 from saddleback.log.cross_fitting import CrossFittedPolicy, row_ids
 from saddleback.log.diagnostics import Finding
+from saddleback.log.fixes import Fixes
 from saddleback.log.named_columns import with_columns
 from saddleback.log.policy_query import check_policy_rows, query_policy
 from saddleback.log.row_checks import RowChecks
-from saddleback.log.schema import FLAGS
 from saddleback.log.segmentation import Segment, Segmenter
-from saddleback.log.sorted_rows import order_column
 from saddleback.log.summary import LogSummary
 from saddleback.policies import Policy
 
 if TYPE_CHECKING:
     from saddleback.log.log import Log
-
-
-WITHOUT_DENSITIES = Fix(
-    "Correct them, or use estimates that need no densities",
-    "ignore_propensities", True, "Log(…, ignore_propensities=True)",
-)  # fmt: skip
-"""Fix of densities that are not valid; they are not estimated."""
 
 
 class LogReader:
@@ -214,7 +207,8 @@ class LogReader:
         dropped = self.segmenter.bad_episodes
         findings = self.checks.findings(self._log.min_prob, dropped)
         findings += self.segmenter.findings()
-        findings = [self._with_fix_for_this_log(finding) for finding in findings]
+        fixes = Fixes(self._log, self.checks)
+        findings = fixes.applied(findings)
         if dropped and dropped == self.checks.n_episodes:
             findings.append(
                 Finding(
@@ -223,7 +217,7 @@ class LogReader:
                     "leaves nothing.",
                     Fix("Rewards that are known only at the end are 0 before it", "fill_reward", 0)
                     if self.checks.only_final_rewards
-                    else Fix("List only observations that have values", "observations", ["…"]),
+                    else fixes.without_incomplete(),
                 )
             )
         if self._log.bandit and any(finding.code == "E132" for finding in findings):
@@ -231,9 +225,9 @@ class LogReader:
             findings.append(
                 Finding(
                     "E135",
-                    "bandit=True takes every row as a decision of its own, but some episodes have "
-                    f"several rows with the same {self._log.roles.names['episode_id']!r}. Leave "
-                    "out the option, or that column.",
+                    "each row is to be a decision of its own, but some episodes have several rows "
+                    f"with the same {self._log.roles.names['episode_id']!r}.",
+                    Fix("Remove that column, or read the log as episodes", "bandit", False),
                 )
             )
         if self._log.drop_autoreset:
@@ -259,14 +253,11 @@ class LogReader:
             )
             findings.append(Finding("W106", message))
         elif not self._log.propensity:
-            findings.append(
-                Finding(
-                    "W106",
-                    "the log has no propensities: only rules without importance ratios, such as "
-                    "GES(0) or GTB, can be used.",
-                    ESTIMATE_PROPENSITIES,
-                )
+            message = (
+                "the log has no propensities: only rules without importance ratios, such as "
+                "GES(0) or GTB, can be used."
             )
+            findings.append(Finding("W106", message, fixes.missing_propensities()))
         findings += self._action_findings()
         findings += [
             Finding("W157", f"observation column {name!r} is encoded as {_listed(name, values)}.")
@@ -277,25 +268,6 @@ class LogReader:
         return sorted(
             dict.fromkeys(findings), key=lambda finding: (not finding.is_error, finding.code[1:])
         )
-
-    def _with_fix_for_this_log(self, finding: Finding) -> Finding:
-        """Return a finding whose fix names a column or number of this log, if one is likely."""
-        fix, log = finding.fix, self._log
-        if fix is None:
-            return finding
-        step = log.roles.names.get("step")
-        time = order_column(log.sources[0].schema, None, without=step)
-        if finding.code == "E132" and fix.parameter == "columns":
-            if time != "…" and step is None and log.order_by is None:
-                fix = Fix("If the rows are not in order, sort them", "order_by", time)
-        elif fix.parameter == "order_by":
-            value = time if finding.code == "E121" else step or time
-            fix = replace(fix, value=value)
-        elif fix.parameter == "estimate_behaviour" and log.has_continuous_actions:
-            fix = WITHOUT_DENSITIES
-        elif fix.parameter == "min_prob":
-            fix = replace(fix, value=self.checks.propensities.suggested_min_prob)
-        return replace(finding, fix=fix)
 
     def _action_findings(self) -> list[Finding]:
         """Return warnings about the order of unnamed actions, and about actions never taken."""
@@ -311,7 +283,7 @@ class LogReader:
                     "W148",
                     f"actions are sorted as {sorting}: {order}{', …' * (len(names) > 9)}. "
                     "Policies must return probabilities in this order.",
-                    Fix("Choose another order", "actions", ["…"]),
+                    Fix("For another order, list them in it", "actions", listed(names)),
                 )
             )
         counts = list(zip(names, self.checks.action_counts, strict=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -12,11 +13,11 @@ from saddleback._typing import BoolArray, FloatArray
 from saddleback.errors import ESTIMATE_PROPENSITIES, Fix
 from saddleback.log.arrow_decode import DecodedRows
 from saddleback.log.category_codes import CategoryCodes
+from saddleback.log.column_types import FLAGS
 from saddleback.log.diagnostics import Finding, ProblemCounter, format_rows
 from saddleback.log.episode_ids import EpisodeIds
 from saddleback.log.outliers import Outliers
 from saddleback.log.sample import StridedSample
-from saddleback.log.schema import FLAGS
 
 TOLERANCE = 1e-6
 """Largest deviation from 1 of a row of probabilities."""
@@ -37,6 +38,12 @@ REPLACE_PROPENSITIES = replace(
     ESTIMATE_PROPENSITIES, advice="Correct them, or replace all of them by estimates"
 )
 """Fix of propensities that are no probabilities."""
+
+GIVE_FUNCTION = Fix(
+    "Otherwise give the target as a function",
+    "target", "module.py:function", "evaluate(log, function)",
+)  # fmt: skip
+"""Fix of a target whose columns of probabilities are wrong."""
 
 MESSAGES: dict[str, tuple[str, Fix | None]] = {
     "E101": (
@@ -61,7 +68,7 @@ MESSAGES: dict[str, tuple[str, Fix | None]] = {
     ),
     "E102 log": (
         "{0} is negative on {rows} and never positive: these look like log-probabilities.",
-        Fix("Name the column behavior_logp, or map it", "columns", {"behavior_logp": "…"}),
+        Fix("Map it as such", "columns", {"behavior_logp": "behavior_prob"}),
     ),
     "E104": (
         "{0}_* {problem} on {rows}. Each row must be a probability distribution, within 1e-6: "
@@ -71,10 +78,7 @@ MESSAGES: dict[str, tuple[str, Fix | None]] = {
     "E104 target": (
         "{0}_* {problem} on {rows}. Each row must be a probability distribution, within 1e-6: "
         "divide it by its sum if it was rounded.",
-        Fix(
-            "Otherwise give the target as a function",
-            "target", "module.py:function", "evaluate(log, function)",
-        ),
+        GIVE_FUNCTION,
     ),
     "E120": (
         "{0} is {1} in {rows}.",
@@ -86,7 +90,7 @@ MESSAGES: dict[str, tuple[str, Fix | None]] = {
     ),
     "E121 episode_id": (
         "{0} has no value in {rows}. Every row needs the id of its episode.",
-        Fix("Fill them in, or map another column", "columns", {"episode_id": "…"}),
+        Fix("Fill them in, or map another column", "columns", {"episode_id": "episode_id"}),
     ),
     "E121 step": (
         "{0} has no value in {rows}. Number the steps 0 … T−1, or remove the column if the rows "
@@ -108,7 +112,7 @@ MESSAGES: dict[str, tuple[str, Fix | None]] = {
     "E132": (
         "{flag}=True at step {step} of {length} in episode {episode}{more}. Only the last row of "
         "an episode may have this flag: split the episode, or clear the flag.",
-        Fix("If another column marks the ends, map it", "columns", {"{flag}": "…"}),
+        Fix("If another column marks the ends, map it", "columns", {"{flag}": "{flag}"}),
     ),
     "E134": (
         "episode {episode} starts at step {step}{episodes}. If its first rows are in another file, "
@@ -117,10 +121,11 @@ MESSAGES: dict[str, tuple[str, Fix | None]] = {
     ),
     "E145": (
         "{0} is {value}, not one of {1}, in {rows}.{suggestion}",
-        Fix("Fix the log, or list all actions", "actions", ["…"]),
+        Fix("Correct the log, or list all actions", "actions"),
     ),
 }  # fmt: skip
-"""Message and fix of each kind of problem; see `ProblemCounter.findings` for the fields."""
+"""Message and fix of each kind of problem; see `ProblemCounter.findings` for the fields, and
+`saddleback.log.fixes` for the values that depend on the log."""
 
 DROP_AUTORESET = Fix(
     "This looks like Gymnasium's NEXT_STEP autoreset; drop its rows", "drop_autoreset", True
@@ -157,6 +162,10 @@ class RowChecks:
         self.codes = CategoryCodes(observations)
         self._outliers = Outliers(names["reward"], observations, self.propensities.name, continuous)
         self._zero_starts = self._zero_inside = self._after_end = 0
+        self.unknown_actions: dict[Any, None] = {}
+        self.incomplete: set[str] = set()
+        self.misses_ids = False
+        self.goes_back, self.n_bad_episodes, self._last_is_bad = False, 0, False
         self._last_step, self._last_id_missing = 0, False
         self._last_row_ended = False
         self._check_clock = check_clock
@@ -175,6 +184,7 @@ class RowChecks:
         self._check_actions(rows)
         self.ids.add(rows.ids.take(starts), starts + rows.first)
         self._check_numbers(rows)
+        self._count_bad_episodes(rows)
         self._outliers.add(rows)
         self.codes.add(rows.observations)
         if self._check_clock:
@@ -199,6 +209,7 @@ class RowChecks:
         """Count missing values of columns that must be complete."""
         if rows.ids.null_count:
             rows.invalid["episode_id"] = rows.ids.is_null().to_numpy(zero_copy_only=False)
+            self.misses_ids = True
         for role in ("episode_id", "step", *FLAGS):
             if role in rows.invalid:
                 missing, name = rows.invalid[role], self._names[role]
@@ -209,7 +220,9 @@ class RowChecks:
         unknown = rows.actions < 0
         if not unknown.any():
             return
-        names, (value,) = list(self._actions), rows.invalid["action"]
+        names, values = list(self._actions), rows.invalid["action"]
+        value = values[0]
+        self.unknown_actions |= dict.fromkeys(values)
         numbered = names == list(map(str, range(len(names))))
         expected = f"0 … {len(names) - 1}" if numbered else ", ".join(names)
         close = []
@@ -241,6 +254,14 @@ class RowChecks:
         self.reward_sum = float(total[-1])
         self.n_rewards += int(finite.sum())
 
+    def _count_bad_episodes(self, rows: DecodedRows) -> None:
+        """Count the episodes with NaN or infinities; the first may have begun in other rows."""
+        episode = np.cumsum(rows.starts)
+        bad = np.zeros(int(episode[-1]) + 1, dtype=np.bool_)
+        bad[episode[~finite_rows(rows)]] = True
+        self.n_bad_episodes += int(bad.sum()) - int(bad[0] and self._last_is_bad)
+        self._last_is_bad = bool(bad[-1] or (len(bad) == 1 and self._last_is_bad))
+
     def _finite_range(
         self, rows: DecodedRows, name: str, column: FloatArray, key: str = "E120"
     ) -> tuple[float, float]:
@@ -248,6 +269,7 @@ class RowChecks:
         low, high = float(column.min()), float(column.max())
         if np.isfinite(low) and np.isfinite(high):
             return low, high
+        self.incomplete.add(name)
         self.problems.add(key, rows, np.isnan(column), name, "NaN")
         self.problems.add("E120", rows, np.isinf(column), name, "infinite")
         finite = column[np.isfinite(column)]
@@ -312,6 +334,7 @@ class RowChecks:
                 {"episode": rows.ids[i].as_py()} | _describe_jump(int(before[i]), int(step[i]))
             ),
         )  # fmt: skip
+        self.goes_back |= bool((~rows.starts & both & (step < before)).any())
         self._last_step = int(step[-1]) if numbered[-1] else -1
 
     def _check_continuous(self, rows: DecodedRows, actions: FloatArray) -> None:
@@ -441,10 +464,10 @@ class PropensityChecks:
         return int(np.searchsorted(cumulative, (cumulative[-1] + 1) // 2)) / BINS
 
     @property
-    def suggested_min_prob(self) -> float | str:
-        """A bound that changes only invalid propensities, or hardly any others; "…" if unknown."""
+    def suggested_min_prob(self) -> float | None:
+        """A bound that changes only invalid propensities, or hardly any others, if there is one."""
         if not np.isfinite(self.low_positive):
-            return "…"
+            return None
         bound = max(self.low_positive, LEAST_SUGGESTED)
         unit = 10.0 ** np.floor(np.log10(bound))
         return float(f"{np.floor(bound / unit * (1 + 1e-12)) * unit:.1g}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import zlib
@@ -137,10 +138,21 @@ def metadata_problem(metadata: Any) -> str:
     return ""
 
 
+def _similar_file(path: str) -> str:
+    """Return a question about the file that was probably meant, if there is one."""
+    folder, name = os.path.split(path)
+    try:
+        files = os.listdir(folder or ".")
+    except OSError:
+        return f" There is no folder {folder}." if folder else ""
+    close = difflib.get_close_matches(name, files, n=1)
+    return f" Did you mean {os.path.join(folder, close[0])}?" if close else ""
+
+
 def unreadable(path: str, kind: str, error: Exception | str) -> Finding:
     """Return the error of a file that cannot be read."""
     if isinstance(error, FileNotFoundError):
-        return Finding("E190", f"{path}: no such file.")
+        return Finding("E190", f"{path}: no such file.{_similar_file(path)}")
     if isinstance(error, (IsADirectoryError, PermissionError)):
         return Finding("E190", f"{path} cannot be read: {error.strerror or error}.")
     reason = str(error).split("\n")[0].rstrip(".")

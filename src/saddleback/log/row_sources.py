@@ -13,11 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from saddleback._paths import expand_pattern, log_files
-from saddleback.errors import InvalidParameter
+from saddleback.errors import Fix, InvalidParameter
 from saddleback.log.binary_files import new_parquet, open_arrow_source, open_parquet_source
 from saddleback.log.diagnostics import Finding, LogError
 from saddleback.log.file_format import recognise
 from saddleback.log.hdf5_files import open_hdf5_source
+from saddleback.log.likely_columns import listed_columns
 from saddleback.log.queries import open_query
 from saddleback.log.row_source import METADATA, RowSource, metadata_problem
 from saddleback.log.schema import ColumnRoles, resolve
@@ -140,25 +141,29 @@ def common_roles(
     columns: Mapping[str, str],
     optional: Sequence[str] = (),
     categorical: Sequence[str] = (),
+    unused: Sequence[str] = (),
 ) -> ColumnRoles:
     """Return the column roles that all sources share; sources that differ are errors.
 
-    ``optional`` and ``categorical`` are those of `resolve`.
+    ``optional``, ``categorical`` and ``unused`` are those of `resolve`.
     """
     first = sources[0]
     if not sum(source.rows for source in sources):
         named = f"{first.name} has" if len(sources) == 1 else f"all {len(sources)} files have"
         raise LogError(Finding("E193", f"the log is empty: {named} no rows."))
-    roles, errors = resolve(first.schema, observations, columns, optional, categorical)
+    options = (observations, columns, optional, categorical, unused)
+    roles, errors = resolve(first.schema, *options)
     if roles is None:
         raise LogError(*errors)
     for source in sources[1:]:
-        other, _ = resolve(source.schema, observations, columns, optional, categorical)
+        other, _ = resolve(source.schema, *options)
         read = [*roles.all_columns, *(other.all_columns if other is not None else ())]
+        different = [
+            name for name in dict.fromkeys(read) if _type(source, name) != _type(first, name)
+        ]
         differences = [
             f"{name} is {_type(first, name)} in the first, {_type(source, name)} in the second"
-            for name in dict.fromkeys(read)
-            if _type(source, name) != _type(first, name)
+            for name in different
         ]
         if differences:
             errors.append(
@@ -167,6 +172,7 @@ def common_roles(
                     f"{first.name} and {source.name} have different columns: "
                     f"{'; '.join(differences[:3])}{' …' if len(differences) > 3 else ''}. Files of "
                     "one log need the same columns.",
+                    _common_observations(sources, roles, different),
                 )
             )
     for source in sources[1:]:
@@ -183,6 +189,22 @@ def common_roles(
     if errors:
         raise LogError(*errors)
     return roles
+
+
+def _common_observations(
+    sources: Sequence[RowSource], roles: ColumnRoles, different: Sequence[str]
+) -> Fix | None:
+    """Return the fix that lists the observations of all files, if only those differ."""
+    groups = {*roles.observations, *roles.next_observations}
+    if roles.as_list or not {*different} <= groups:
+        return None
+    common = [
+        name for name in roles.observations
+        if len({_type(source, name) for source in sources}) == 1
+    ]  # fmt: skip
+    if not common:
+        return None
+    return Fix("Or list those that all have", "observations", listed_columns(common))
 
 
 def _type(source: RowSource, name: str) -> str:

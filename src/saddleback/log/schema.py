@@ -22,17 +22,10 @@ from saddleback._registry import check_name
 from saddleback.errors import Fix
 from saddleback.log.column_types import EXPECTED, FITS, content, is_action, is_number, is_text
 from saddleback.log.diagnostics import Finding
+from saddleback.log.likely_columns import listed_columns, without_column
+from saddleback.log.missing_columns import OPTIONAL, MissingColumns, list_columns
 
 REQUIRED = ("episode_id", "action", "reward", "terminated", "truncated")
-FLAGS = ("terminated", "truncated")
-OPTIONAL = ("step", "behavior_prob", "behavior_logp")
-HINTS = {
-    "episode_id": "one id per episode, its rows adjacent",
-    "action": "the action taken, 0 … K−1 or a name; action_0, action_1, … if it is continuous",
-    "reward": "the reward after the action",
-    "terminated": "True on the row that ended the task, False elsewhere",
-    "truncated": "True on the last row of an episode that was cut short, False elsewhere",
-}
 
 
 @dataclass(frozen=True)
@@ -76,10 +69,6 @@ class ColumnRoles:
         columns = [*self.names.values(), *self.observations, *self.next_observations]
         return [*columns, *(name for table in self.tables.values() for name in table)]
 
-    def without(self, role: str) -> ColumnRoles:
-        """Return the roles without a standard column."""
-        return replace(self, names={k: v for k, v in self.names.items() if k != role})
-
     def without_propensities(self) -> ColumnRoles:
         """Return the roles without the columns of propensities."""
         names = {k: v for k, v in self.names.items() if not k.startswith("behavior_")}
@@ -101,11 +90,12 @@ def resolve(
     columns: Mapping[str, str],
     optional: Sequence[str] = (),
     categorical: Sequence[str] = (),
+    unused: Sequence[str] = (),
 ) -> tuple[ColumnRoles | None, list[Finding]]:
     """Identify the columns of an Arrow schema; None and the errors if that fails.
 
     ``optional`` are required columns that the log may lack, ``categorical`` columns of the
-    observation that are categories, besides those of text.
+    observation that are categories, besides those of text, and ``unused`` roles not to look for.
     """
     for name in columns:
         if not re.fullmatch(r"action_[0-9]+", name):
@@ -116,10 +106,21 @@ def resolve(
         return None, [Finding("E105", message)]
     errors: list[Finding] = []
     actions = _continuous_actions(schema, columns, errors)
-    optional = [*optional, "action"] if actions else optional
-    names = _standard_columns(schema, columns, optional, errors)
+    if actions:
+        optional = [*optional, "action"]
+        columns = {role: name for role, name in columns.items() if role != "action"}
+    names = _standard_columns(schema, columns)
+    names = {role: name for role, name in names.items() if role not in unused}
+    required = {*REQUIRED, *(role for role in columns if not role.startswith("action_"))}
+    required -= {*names} | ({*optional} - {*columns})
+    missing = MissingColumns(schema, names.values(), observations)
+    lacking = [role for role in (*REQUIRED, *OPTIONAL) if role in required]
+    errors += missing.standard(lacking, columns)
+    if {"behavior_prob", "behavior_logp"} <= set(names):
+        message = "the log has both behavior_prob and behavior_logp: remove one of them."
+        errors.append(Finding("E102", message))
     observed, next_columns, as_list, are_features = _observation_columns(
-        available, observations, errors
+        available, observations, missing, errors
     )
     dimensions = len(observed)
     if as_list:
@@ -132,10 +133,11 @@ def resolve(
         if role in names and not fits(schema.field(names[role]).type):
             kind = schema.field(names[role]).type
             message = f"column {names[role]!r} contains {content(kind)}; {EXPECTED[role]}."
-            by_time = role == "step" and pa.types.is_temporal(kind)
-            fix = Fix("Sort the rows by it", "order_by", names[role]) if by_time else None
-            errors.append(Finding("E143", message, fix))
-    for prefix in ("mu", "pi", "next_mu", "next_pi", *(() if observations else ("obs", "phi"))):
+            errors.append(Finding("E143", message, _fix_of_type(role, names[role], kind)))
+    prefixes = ["mu", "pi", "next_mu", "next_pi"]
+    if observed and not observations:
+        prefixes += ["obs", "phi"]
+    for prefix in prefixes:
         _check_gaps(prefix, available, errors)
     tables = {"action": actions} if actions else _probability_tables(schema, observed, errors)
     if errors:
@@ -154,11 +156,20 @@ def resolve(
     return roles, []
 
 
+def _fix_of_type(role: str, name: str, kind: Any) -> Fix | None:
+    """Return the argument that helps where a standard column has another type, if there is one."""
+    if role == "step" and (pa.types.is_temporal(kind) or pa.types.is_floating(kind)):
+        return Fix("Sort the rows by it", "order_by", name)
+    if role == "action" and pa.types.is_floating(kind):
+        return Fix("If it is continuous, map it so", "columns", {"action_0": name})
+    return None
+
+
 def _continuous_actions(
     schema: Any, columns: Mapping[str, str], errors: list[Finding]
 ) -> tuple[str, ...]:
     """Return the columns of a continuous action; none if there is a column of discrete ones."""
-    if columns.get("action", "action") in schema.names:
+    if "action_0" not in columns and columns.get("action", "action") in schema.names:
         return ()
     names: list[str] = []
     while (name := columns.get(role := f"action_{len(names)}", role)) in schema.names:
@@ -166,8 +177,8 @@ def _continuous_actions(
     for role in sorted(columns):
         if role.startswith("action_") and columns[role] not in names:
             message = f"column {columns[role]!r}, given as {role}, is missing. "
-            errors.append(Finding("E100", message + _listed(schema.names)))
-    if names and not columns:
+            errors.append(Finding("E100", message + list_columns(schema.names)))
+    if names and not any(role.startswith("action_") for role in columns):
         _check_gaps("action", schema.names, errors)
     for name in names:
         kind = schema.field(name).type
@@ -189,56 +200,30 @@ def _categorical_columns(
         if name not in observed or as_list:
             listed = ", ".join(observed)
             message = f"categorical column {name!r} is not one of the observation: {listed}."
-            errors.append(Finding("E100", message))
+            fix = None
+            if name in schema.names and not as_list:
+                fix = Fix("List it as an observation", "observations", [*observed, name])
+            elif close := difflib.get_close_matches(name, observed, n=1):
+                right = [close[0] if one == name else one for one in declared]
+                fix = Fix(f"Did you mean {close[0]!r}? Write", "categorical", right)
+            errors.append(Finding("E100", message, fix))
     text = [name for name in observed if not as_list and is_text(schema.field(name).type)]
     return tuple(name for name in observed if name in text or name in declared)
 
 
-def _standard_columns(
-    schema: Any,
-    columns: Mapping[str, str],
-    optional: Sequence[str],
-    errors: list[Finding],
-) -> dict[str, str]:
-    """Return the name in the log of each standard column it has."""
-    available = list(schema.names)
-    names = {role: columns.get(role, role) for role in (*REQUIRED, *OPTIONAL)}
-    names = {role: name for role, name in names.items() if name in available}
-    required = {*REQUIRED, *columns} - {*names} - ({*optional} - {*columns})
-    missing = [role for role in (*REQUIRED, *OPTIONAL) if role in required]
-    unmapped = [role for role in FLAGS if role in missing and role not in columns]
-    listed = f" {_listed(available)}"
-    for role in missing:
-        if role in unmapped:
-            continue
-        unused = [
-            name for name in available
-            if name not in (role, *names.values()) and FITS[role](schema.field(name).type)
-        ]  # fmt: skip
-        close = difflib.get_close_matches(columns.get(role, role), unused, n=1, cutoff=0.75)
-        content = f" ({HINTS[role]})" if role in HINTS else ""
-        fix = Fix(f"Add it{content}, or map it", "columns", {role: next(iter(close), "…")})
-        message = f"column {columns.get(role, role)!r} is missing.{listed}"
-        errors.append(Finding("E100", message, fix))
-        listed = ""  # once is enough
-    if unmapped:
-        both = len(unmapped) == 2
-        message = (
-            "columns 'terminated' and 'truncated' are missing, which tell how episodes end."
-            if both
-            else f"column {unmapped[0]!r} is missing ({HINTS[unmapped[0]]})."
-        )
-        advice = (
-            "If all end in the same way, terminated or truncated" if both
-            else "If all other episodes end in this way"
-        )  # fmt: skip
-        fix = Fix(f"Add or map {'them' if both else 'it'}. {advice}", "episodes_end", unmapped[0])
-        errors.append(Finding("E100", f"{message}{listed}", fix))
-    if {"behavior_prob", "behavior_logp"} <= set(names):
-        errors.append(
-            Finding("E102", "the log has both behavior_prob and behavior_logp: remove one of them.")
-        )
-    return names
+def _standard_columns(schema: Any, columns: Mapping[str, str]) -> dict[str, str]:
+    """Return the name in the log of each standard column it has.
+
+    A column that is mapped to one role does not have another one by its name.
+    """
+    names = {
+        role: columns.get(role, role)
+        for role in (*REQUIRED, *OPTIONAL)
+        if role in columns or role not in columns.values()
+    }
+    if "action" in names and names["action"] == columns.get("action_0"):
+        del names["action"]  # it is continuous
+    return {role: name for role, name in names.items() if name in schema.names}
 
 
 def _check_observation_types(
@@ -273,12 +258,8 @@ def _check_observation_types(
             errors.append(
                 Finding(
                     "E142",
-                    f"observation column {name!r} contains {content(kind)}, not numbers.",
-                    Fix(
-                        "Encode it (one column per category), or list the observations without it",
-                        "observations",
-                        ["…"],
-                    ),
+                    f"observation column {name!r} contains {content(kind)}: convert it to numbers.",
+                    without_column(name.removeprefix("next_"), observed),
                 )
             )
 
@@ -309,14 +290,14 @@ def _probability_tables(
 
 
 def _observation_columns(
-    available: list[str], observations: Sequence[str] | None, errors: list[Finding]
+    available: list[str],
+    observations: Sequence[str] | None,
+    missing: MissingColumns,
+    errors: list[Finding],
 ) -> tuple[tuple[str, ...], tuple[str, ...], bool, bool]:
     """Return the columns of s and s', whether s is a list column, and whether it is features."""
     if observations is not None:
-        for name in observations:
-            if name not in available:
-                hint = _suggestion(name, available)
-                errors.append(Finding("E100", f"observation column {name!r} is missing. {hint}"))
+        errors += missing.listed(observations)
         observed = tuple(name for name in observations if name in available)
         return observed, _next_columns(observed, available, errors), False, False
     for prefix in ("obs", "phi"):
@@ -324,17 +305,7 @@ def _observation_columns(
             return observed, _next_columns(observed, available, errors), False, prefix == "phi"
     if "obs" in available:
         return ("obs",), _next_columns(("obs",), available, errors), True, False
-    errors.append(
-        Finding(
-            "E100",
-            f"no observation columns found.{'' if errors else f' {_listed(available)}'}",
-            Fix(
-                "Name them obs_0, obs_1, … (phi_0, phi_1, … for features), or list them",
-                "observations",
-                ["…"],
-            ),
-        )
-    )
+    errors.append(missing.observations())
     return (), (), False, False
 
 
@@ -343,11 +314,20 @@ def _check_gaps(prefix: str, available: Sequence[str], errors: list[Finding]) ->
     numbers = {int(m[1]) for n in available if (m := re.fullmatch(rf"{prefix}_([0-9]+)", n))}
     missing = set(range(max(numbers, default=-1))) - numbers
     if missing:
+        fix = None
+        names = [f"{prefix}_{k}" for k in sorted(numbers)]
+        if prefix == "obs":
+            fix = Fix("If there are no others, list them", "observations", listed_columns(names))
+        elif prefix == "action":
+            roles = {f"action_{k}": name for k, name in enumerate(names)}
+            roles = {role: name for role, name in roles.items() if role != name}
+            fix = Fix("If there are no others, map them", "columns", roles)
         errors.append(
             Finding(
                 "E100",
                 f"column '{prefix}_{min(missing)}' is missing, but '{prefix}_{max(numbers)}' "
                 "exists. Number the columns from 0 without gaps.",
+                fix,
             )
         )
 
@@ -365,17 +345,11 @@ def _next_columns(
                 "E100",
                 f"column {missing[0]!r} is missing, but {other!r} exists. Add it, or remove all "
                 "columns of the next observation.",
+                Fix(
+                    "Or list only observations that have one",
+                    "observations",
+                    listed_columns(n for n in observed if f"next_{n}" in available),
+                ),
             )
         )
     return () if missing else names
-
-
-def _suggestion(name: str, available: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, available, n=1)
-    return f"Did you mean {close[0]!r}?" if close else _listed(available)
-
-
-def _listed(available: Sequence[str]) -> str:
-    """Return which columns the log has, at most thirty; without added ones, in brackets."""
-    listed = [name for name in available if not name.startswith("(")]
-    return f"The log has {', '.join(listed[:30])}{', …' if len(listed) > 30 else '.'}"

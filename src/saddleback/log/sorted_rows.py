@@ -7,7 +7,7 @@ memory. The files are removed with the log.
 
 from __future__ import annotations
 
-import re
+import difflib
 import shutil
 import tempfile
 import weakref
@@ -26,6 +26,7 @@ from saddleback._typing import IntArray
 from saddleback.errors import Fix, InvalidParameter
 from saddleback.log.column_types import decode_dictionary, is_text
 from saddleback.log.diagnostics import Finding, LogError, format_rows
+from saddleback.log.likely_columns import SIMILAR, order_column
 from saddleback.log.row_source import RowSource
 
 MEMORY_ROWS = 1 << 20
@@ -76,9 +77,10 @@ class SortedSource(RowSource):
         """Return some columns of the sources, sorted."""
         first = parts[0]
         if order not in first.schema.names:
-            raise LogError(
-                Finding("E100", f"column {order!r}, by which rows are to be ordered, is missing.")
-            )
+            message = f"column {order!r}, by which rows are to be ordered, is missing."
+            close = difflib.get_close_matches(order, first.schema.names, n=1, cutoff=SIMILAR)
+            other = next(iter(close), order_column(first.schema))
+            raise LogError(_bad_order("E100", message, "", other))
         kind = first.schema.field(order).type
         if not (
             pa.types.is_temporal(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
@@ -88,7 +90,8 @@ class SortedSource(RowSource):
                 f"column {order!r} contains {content}: rows can be ordered by numbers, dates or "
                 "times such as 2026-04-03 10:00."
             )
-            raise LogError(Finding("E143", message))
+            other = order_column(first.schema, without=order)
+            raise LogError(_bad_order("E143", message, "Convert it", other))
         names = list(dict.fromkeys([*columns, order]))
         empty = pa.RecordBatch.from_pylist([], first.schema)
         schema = _without_dictionaries(empty.select(names)).schema
@@ -200,9 +203,8 @@ class SortedSource(RowSource):
             message = (
                 f"{self.order} has no value in {format_rows(missing)}: they cannot be ordered."
             )
-            other = order_column(self.parts[0].schema, None, without=self.order)
-            fix = Fix("Fill in the values, or sort by another column", "order_by", other)
-            raise LogError(Finding("E121", message, fix))
+            other = order_column(self.parts[0].schema, without=self.order)
+            raise LogError(_bad_order("E121", message, "Fill in the values", other))
         keys = pa.table({"episode": table[self.episode], "order": table[self.order]})
         index = pc.sort_indices(keys, [("episode", "ascending"), ("order", "ascending")])
         keys = keys.take(index)
@@ -214,30 +216,12 @@ class SortedSource(RowSource):
         return table.take(index).combine_chunks()
 
 
-TIMES = {
-    "time", "timestamp", "timestep", "charttime", "date", "day", "hour", "minute", "second", "step",
-    "t", "seq", "sequence",
-}  # fmt: skip
-"""Words in the names of columns of numbers that tell the time."""
-
-
-def order_column(schema: Any, step: str | None, *, without: str | None = None) -> str:
-    """Return the column that rows are probably to be ordered by: steps, or a time.
-
-    The column ``without`` is none of them.
-
-    Examples
-    --------
-    >>> order_column(pa.schema([("age", pa.int64()), ("chart_time", pa.int64())]), None)
-    'chart_time'
-    """
-    times = [column.name for column in schema if pa.types.is_temporal(column.type)]
-    times += [
-        column.name for column in schema
-        if TIMES & set(re.split(r"[^a-z]+", column.name.lower()))
-        and (pa.types.is_integer(column.type) or pa.types.is_floating(column.type))
-    ]  # fmt: skip
-    return step or next((name for name in times if name != without), "…")
+def _bad_order(code: str, message: str, repair: str, other: str | None) -> Finding:
+    """Return the error of a column that rows cannot be ordered by, with another that may do."""
+    if other is None:
+        return Finding(code, f"{message} {repair}." if repair else message)
+    advice = f"{repair}, or sort by another column" if repair else "Sort by another column"
+    return Finding(code, message, Fix(advice, "order_by", other))
 
 
 def _range_index(ids: Any, limits: list[Any]) -> IntArray:

@@ -10,6 +10,7 @@ import numpy as np
 
 from saddleback._display import Tabular, card_html, html_table, shorten, visible
 from saddleback._typing import FloatArray
+from saddleback.errors import Fix
 from saddleback.log.altered_rows import AlteredRows
 from saddleback.log.diagnostics import Finding
 
@@ -109,7 +110,7 @@ class LogSummary(Tabular):
         ended = segmenter.terminated + (segmenter.truncated if log.time_limit == "task" else 0)
         not_ended = segmenter.terminated + segmenter.truncated + segmenter.stops - ended
         if gamma == 1.0 and not_ended > 0:
-            findings = [undiscounted_error(not_ended / (ended + not_ended)), *findings]
+            findings = [undiscounted_error(not_ended / (ended + not_ended), segmenter), *findings]
         median = checks.propensities.median
         propensity = None if median is None else (checks.propensities.low, median)
         mean = checks.reward_sum / max(1, checks.n_rewards)
@@ -270,10 +271,14 @@ class LogSummary(Tabular):
         return {"quantity": [name for name, _ in rows], "value": [value for _, value in rows]}
 
 
-def undiscounted_error(share: float) -> Finding:
+def undiscounted_error(share: float, segmenter: Segmenter) -> Finding:
     """Return the error for γ = 1 if a share of the episodes does not terminate."""
-    return Finding(
-        "E160",
-        f"gamma=1 requires terminating episodes, but {share:.0%} do not terminate. Use a smaller "
-        "gamma, or drop them.",
-    )
+    message = f"gamma=1 requires terminating episodes, but {share:.0%} do not terminate."
+    limit = segmenter.time_limit_steps
+    if segmenter.stops and not segmenter.truncated:
+        fix = Fix("If they ended with their last row, say so", "episodes_end", "terminated")
+    elif limit is not None and not segmenter.stops:
+        fix = Fix(f"If the task ends after {limit:,} steps, say so", "time_limit", "task")
+    else:
+        fix = Fix("Use a smaller discount", "gamma", 0.99)
+    return Finding("E160", message, fix)

@@ -23,11 +23,14 @@ from saddleback import _registry, policies
 from saddleback._plugins import load
 from saddleback._typing import FloatArray
 from saddleback.errors import ESTIMATE_PROPENSITIES, Fix, InvalidParameter, InvalidShape
+from saddleback.log.action_names import listed
 from saddleback.log.callable_fingerprint import fingerprint
 from saddleback.log.diagnostics import Finding, LogError
+from saddleback.log.likely_columns import chosen_columns
 from saddleback.log.log import Log
 from saddleback.log.named_columns import with_columns
 from saddleback.log.policy_query import check_distribution, check_policy_rows, query_policy
+from saddleback.log.row_checks import GIVE_FUNCTION
 from saddleback.log.segmentation import Segment
 from saddleback.policies import Policy
 
@@ -50,6 +53,8 @@ class Target:
         π as a function of observations, or None if π is in the log.
     table
         Name of the table of the log that contains π, or None.
+    action_names
+        Names of the actions of the log, for messages.
 
     Examples
     --------
@@ -64,6 +69,7 @@ class Target:
     fingerprint: str
     policy: Policy | None = None
     table: str | None = None
+    action_names: tuple[str, ...] = ()
 
     @property
     def tables(self) -> list[str]:
@@ -74,7 +80,11 @@ class Target:
         """Return π [m, K] in all states of a segment."""
         if self.policy is not None:
             return query_policy(
-                f"target {self.name!r}", self.policy, segment.observations, n_actions
+                f"target {self.name!r}",
+                self.policy,
+                segment.observations,
+                n_actions,
+                self.action_names,
             )
         assert self.table is not None
         pi = segment.tables[self.table]
@@ -85,8 +95,12 @@ class Target:
                 Finding(
                     "E146",
                     f"{self.table}_* does not cover the observation after truncated rows "
-                    f"(first: episode {episode} step {step}): add next_{self.table}_0, … on "
-                    "those rows, or pass the target as a function.",
+                    f"(first: episode {episode} step {step}).",
+                    replace(
+                        GIVE_FUNCTION,
+                        advice=f"Add next_{self.table}_0, … on those rows, or give the target as a "
+                        "function",
+                    ),
                 )
             )
         return pi
@@ -99,7 +113,7 @@ class Target:
         """Raise unless π is a function of each observation alone, on some states of a segment."""
         if self.policy is not None:
             name = f"target {self.name!r}"
-            check_policy_rows(name, self.policy, segment.observations, n_actions)
+            check_policy_rows(name, self.policy, segment.observations, n_actions, self.action_names)
 
     def at(self, observations: FloatArray, n_actions: int) -> FloatArray:
         """Return π [n, K] for any observations."""
@@ -108,7 +122,8 @@ class Target:
                 f"target {self.name!r} is defined only on the rows of the log. Pass it as a "
                 "function to evaluate other observations."
             )
-        return query_policy(f"target {self.name!r}", self.policy, observations, n_actions)
+        name = f"target {self.name!r}"
+        return query_policy(name, self.policy, observations, n_actions, self.action_names)
 
 
 def as_target(target: Any, log: Log, name: str | None = None) -> Target:
@@ -158,7 +173,8 @@ def as_target(target: Any, log: Log, name: str | None = None) -> Target:
 
 def as_targets(targets: Any, log: Log) -> list[Target]:
     """Return target policies from any accepted form; names must be distinct."""
-    return convert_targets(targets, lambda given, name: as_target(given, log, name))
+    resolved = convert_targets(targets, lambda given, name: as_target(given, log, name))
+    return [replace(target, action_names=log.action_names) for target in resolved]
 
 
 def convert_targets(
@@ -251,7 +267,7 @@ def _look_up(table: FloatArray, observations: FloatArray) -> FloatArray:
 
 def _from_classifier(model: Any, log: Log, name: str) -> Target:
     """Return a classifier as a policy: its classes are actions; other actions have π = 0."""
-    indices = []
+    indices, classes = [], list(map(str, model.classes_))
     for label in model.classes_:
         value = label.item() if hasattr(label, "item") else label
         if isinstance(value, (bool, float)) and value == int(value):
@@ -260,7 +276,7 @@ def _from_classifier(model: Any, log: Log, name: str) -> Target:
             raise InvalidParameter(
                 f"target {name!r}: the classifier's class {value!r} is not an action of the log "
                 f"({', '.join(log.action_names)}).",
-                Fix("List the actions", "actions", ["…"]),
+                Fix("List the actions", "actions", listed(_all_actions(log, classes))),
             )
         indices.append(log.action_names.index(str(value)))
 
@@ -268,6 +284,13 @@ def _from_classifier(model: Any, log: Log, name: str) -> Target:
     probe = np.random.default_rng(0).normal(size=(64, log.dimensions))
     digest = hashlib.sha256(np.asarray(policy(probe)).round(12).tobytes()).hexdigest()[:16]
     return Target(name, f"{type(model).__name__} {digest}", policy)
+
+
+def _all_actions(log: Log, classes: list[str]) -> list[str]:
+    """Return the actions of a log and the classes; only those if they may name its numbers."""
+    if len(classes) == log.n_actions and not (log.has_action_names or log.has_text_actions):
+        return classes
+    return list(dict.fromkeys([*log.action_names, *classes]))
 
 
 def _scatter(
@@ -286,12 +309,15 @@ def _classifier_policy(model: Any, log: Log, name: str) -> Policy:
     n_features = len(names) or getattr(model, "n_features_in_", log.dimensions)
     if n_features != log.dimensions or (names and set(names) != set(columns)):
         expected = f"{n_features} columns" + (f" ({', '.join(names)})" if names else "")
+        fix = chosen_columns(n_features, names)
+        if not {*names} <= {*log.sources[0].schema.names}:
+            fix = None
         raise LogError(
             Finding(
                 "E140",
                 f"obs has {log.dimensions} columns ({', '.join(columns)}), but target {name!r} "
                 f"expects {expected}.",
-                Fix("Select columns", "observations", ["…"]),
+                fix,
             )
         )
     order = [columns.index(feature) for feature in names]

@@ -14,6 +14,7 @@ from saddleback.errors import Fix, InvalidParameter
 from saddleback.features import Custom, Features
 from saddleback.log import Finding, Log, LogError, Target
 from saddleback.log.callable_fingerprint import class_fingerprint, fingerprint
+from saddleback.log.likely_columns import chosen_columns
 from saddleback.rules import Rule
 from saddleback.rules.parse import library
 
@@ -160,7 +161,7 @@ def check_features(log: Log, features: Features) -> None:
     if expected not in (None, log.dimensions):
         listed = ", ".join(log.roles.observations)
         message = f"obs has {log.dimensions} columns ({listed}), features expect {expected}."
-        fix = Fix("Choose columns", "observations", ["…"])
+        fix = chosen_columns(expected, [])
         raise LogError(Finding("E140", message, fix))
 
 

@@ -142,7 +142,7 @@ class StatisticsReducer:
         """Raise if the log cannot be evaluated; otherwise keep its warnings."""
         ended = self._returns.ended
         if self.setting.gamma == 1.0 and not ended.all():
-            raise_errors([undiscounted_error(float(np.mean(~ended)))])
+            raise_errors([undiscounted_error(float(np.mean(~ended)), reader.segmenter)])
         uncovered = [target.support.finding(allow_uncovered) for target in self.targets]
         own = [*uncovered, self._outside.finding()]
         self.findings = (*reader.findings(), *(finding for finding in own if finding is not None))

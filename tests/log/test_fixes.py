@@ -1,0 +1,245 @@
+"""The option that a message ends with is the one that helps this log."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from helpers.log_cases import error_matching, good, with_value, without
+from saddleback.cli.messages import as_option
+from saddleback.errors import Fix
+from saddleback.log import Log, LogError
+from saddleback.ope import evaluate
+
+MU = [name for name in good() if "mu_" in name]
+BARE = without(*MU)
+"""A log without columns that are numbered by action."""
+
+LAST = np.append(good()["episode_id"][1:] != good()["episode_id"][:-1], True)
+HOURS = np.arange(12, dtype=float)
+
+
+def renamed(data, **names):
+    """Return the data with other names of some columns."""
+    return {names.get(name, name): column for name, column in data.items()}
+
+
+def shuffled(data, seed=3):
+    order = np.random.default_rng(seed).permutation(12)
+    return {name: column[order] for name, column in data.items()}
+
+
+OBSERVED = renamed(BARE, obs_0="hr", obs_1="ward", next_obs_0="next_hr", next_obs_1="next_ward")
+CASES = {
+    "reward by another name": (
+        renamed(BARE, reward="outcome_30d"), {}, "E100", ("columns", {"reward": "outcome_30d"})
+    ),
+    "episodes by another name": (
+        renamed(BARE, episode_id="hospitalStay"), {}, "E100",
+        ("columns", {"episode_id": "hospitalStay"}),
+    ),
+    "action by another name": (
+        renamed(BARE, action="dose"), {}, "E100", ("columns", {"action": "dose"})
+    ),
+    "continuous action by another name": (
+        renamed(BARE | {"action": HOURS / 7}, action="dose"), {}, "E100",
+        ("columns", {"action_0": "dose"}),
+    ),
+    "misspelt": (renamed(BARE, reward="rewrad"), {}, "E100", ("columns", {"reward": "rewrad"})),
+    "a flag by another name": (
+        renamed(BARE, truncated="transferred"), {}, "E100",
+        ("columns", {"truncated": "transferred"}),
+    ),
+    "no flags": (
+        without("terminated", "truncated", data=BARE), {}, "E100", ("episodes_end", "terminated")
+    ),
+    "observations": (
+        OBSERVED | {"charted_at": HOURS.astype("datetime64[s]"), "hour": HOURS}, {}, "E100",
+        ("observations", ["hr", "ward"]),
+    ),
+    "an observation that is misspelt": (
+        OBSERVED, {"observations": ["hr", "wrad"]}, "E100", ("observations", ["hr", "ward"])
+    ),
+    "an observation that is missing": (
+        OBSERVED, {"observations": ["hr", "lactate"]}, "E100", ("observations", ["hr"])
+    ),
+    "a gap in the observations": (
+        BARE | {"obs_3": HOURS, "next_obs_3": HOURS}, {}, "E100",
+        ("observations", ["obs_0", "obs_1", "obs_3"]),
+    ),
+    "a gap in the actions": (
+        without("action", "behavior_prob", data=BARE) | {"action_0": HOURS, "action_2": HOURS}, {},
+        "E100", ("columns", {"action_1": "action_2"}),
+    ),
+    "misspelt order": (
+        BARE | {"charted": HOURS}, {"order_by": "chartd"}, "E100", ("order_by", "charted")
+    ),
+    "another order": (
+        without("step", data=BARE) | {"hour": HOURS}, {"order_by": "at"}, "E100",
+        ("order_by", "hour"),
+    ),
+    "a next observation in part": (
+        without("next_ward", data=OBSERVED), {"observations": ["hr", "ward"]}, "E100",
+        ("observations", ["hr"]),
+    ),
+    "order of text": (
+        without("step", data=BARE) | {"at": np.array(["3/4"] * 12), "hour": HOURS},
+        {"order_by": "at"}, "E143",
+        ("order_by", "hour"),
+    ),
+    "no bandit": (BARE, {"bandit": True}, "E135", ("bandit", False)),
+    "zero": (with_value("behavior_prob", [3], 0.0), {}, "E101", ("min_prob", 0.1)),
+    "logarithms": (
+        BARE | {"behavior_prob": np.log(good()["behavior_prob"])}, {}, "E102",
+        ("columns", {"behavior_logp": "behavior_prob"}),
+    ),
+    "logarithms by another name": (
+        renamed(BARE | {"behavior_prob": np.log(good()["behavior_prob"])}, behavior_prob="lp"),
+        {"columns": {"behavior_prob": "lp"}}, "E102", ("columns", {"behavior_logp": "lp"}),
+    ),
+    "some rewards": (with_value("reward", [5], np.nan), {}, "E120", ("drop_bad", "episode")),
+    "rewards at the end": (
+        BARE | {"reward": np.where(LAST, 1.0, np.nan)}, {}, "E120", ("fill_reward", 0)
+    ),
+    "few rewards": (with_value("reward", [1, 2, 5, 9], np.nan), {}, "E120", ("fill_reward", 0)),
+    "an observation of few rows": (
+        with_value("obs_1", [1, 2, 5, 9], np.nan), {}, "E120", ("observations", ["obs_0"])
+    ),
+    "nothing left": (
+        with_value("obs_1", [1, 5, 9], np.nan), {"drop_bad": "episode"}, "E122",
+        ("observations", ["obs_0"]),
+    ),
+    "an id that is missing": (
+        with_value("episode_id", [5], None) | {"visit": good()["episode_id"]}, {}, "E121",
+        ("columns", {"episode_id": "visit"}),
+    ),
+    "a step that is missing": (
+        with_value("step", [5], None) | {"day": HOURS}, {}, "E121", ("order_by", "day")
+    ),
+    "a flag that is missing": (
+        with_value("terminated", [5], None), {}, "E121", ("episodes_end", "terminated")
+    ),
+    "shuffled, with steps": (shuffled(BARE), {}, "E131", ("order_by", "step")),
+    "shuffled, with times": (
+        shuffled(without("step", data=BARE) | {"hour": HOURS}), {}, "E131", ("order_by", "hour")
+    ),
+    "shuffled within episodes": (
+        {k: v[[1, 0, 3, 2, 4, 5, 6, 7, 8, 9, 10, 11]] for k, v in BARE.items()}, {}, "E130",
+        ("order_by", "step"),
+    ),
+    "later steps": (BARE | {"step": good()["step"] + 1}, {}, "E134", ("order_by", "step")),
+    "an early flag": (
+        with_value("terminated", [1], True) | {"died": good()["terminated"]}, {}, "E132",
+        ("columns", {"terminated": "died"}),
+    ),
+    "real steps": (
+        BARE | {"step": good()["step"] / 2}, {}, "E143", ("order_by", "step")
+    ),
+    "real actions": (
+        BARE | {"action": HOURS / 7}, {}, "E143", ("columns", {"action_0": "action"})
+    ),
+    "text that is no category": (
+        without("next_hr", data=OBSERVED) | {"note": pa.array([["a"]] * 12)},
+        {"observations": ["hr", "note"]}, "E142",
+        ("observations", ["hr"]),
+    ),
+    "an action that is not listed": (
+        with_value("action", [3], 5, BARE) | {"action": np.where(HOURS == 3, 5, 1)},
+        {"actions": ["1", "3"]}, "E145", ("actions", ["1", "3", "5"]),
+    ),
+    "too few names": (good(), {"actions": ["a", "b"]}, "E141", ("actions", ["a", "b", "NAME"])),
+    "too many names": (
+        good(), {"actions": ["a", "b", "c", "d"]}, "E141", ("actions", ["a", "b", "c"])
+    ),
+    "names of numbered columns": (
+        good() | {"action": np.array(["no", "low", "high"])[good()["action"]]}, {}, "E147",
+        ("actions", ["high", "low", "no"]),
+    ),
+    "the task ends": (good(), {"gamma": 1.0}, "E160", ("time_limit", "task")),
+    "episodes are cut": (
+        BARE | {"terminated": HOURS == 3, "truncated": (HOURS == 8) | (HOURS == 11)}
+        | {"episode_id": np.repeat([1, 2, 3], [4, 5, 3]), "step": np.r_[0:4, 0:5, 0:3]},
+        {"gamma": 1.0}, "E160", ("gamma", 0.99),
+    ),
+    "episodes stop": (
+        BARE | {"terminated": LAST & (HOURS < 4), "truncated": np.zeros(12, bool)},
+        {"gamma": 1.0}, "E160", ("episodes_end", "terminated"),
+    ),
+}  # fmt: skip
+
+
+def errors(data, gamma=None, **options):
+    try:
+        return Log(data, **options).summary(gamma).errors
+    except LogError as error:
+        return error.findings
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_option_at_the_end_of_a_message_helps(case):
+    data, options, code, (parameter, value) = CASES[case]
+    found = {finding.code: finding for finding in errors(data, **options)}
+    assert list(found) == [code]
+    fix = found[code].fix
+    assert (fix.parameter, fix.value) == (parameter, value)
+    if isinstance(value, dict):
+        value = {**options.get("columns", {}), **value}
+        if "behavior_logp" in value:
+            value.pop("behavior_prob", None)
+    assert not errors(data, **options | {parameter: value})
+
+
+def test_a_log_without_episodes_is_probably_one_of_a_bandit():
+    data = without("episode_id", "step", "terminated", "truncated", data=BARE)
+    (found,) = errors(data)
+    assert str(found).endswith("If each row is a decision of its own, say so: bandit=True.")
+    assert not errors(data, bandit=True)
+    (found,) = errors(data | {"visit": good()["episode_id"]}, episodes_end="terminated")
+    assert str(found).endswith('or map it: columns={"episode_id": "visit"}.')
+
+
+def test_shuffled_rows_give_one_hint_and_other_problems():
+    data = shuffled(BARE | {"reward": np.where(HOURS == 2, np.nan, 1.0)})
+    found = errors(data)
+    assert [finding.code for finding in found] == ["E120", "E131"]
+    assert not errors(data, order_by="step", drop_bad="episode")
+
+
+def test_where_no_column_can_sort_shuffled_rows_none_is_named():
+    data = shuffled(without("step", data=BARE), seed=1)
+    found = {finding.code: finding for finding in errors(data)}
+    assert found["E131"].fix is None
+    assert found["E131"].message.endswith("or add a time to sort the rows by.")
+
+
+def test_propensities_by_another_name_are_pointed_out():
+    data = renamed(BARE, behavior_prob="pscore")
+    (found,) = [f for f in Log(data).summary().findings if f.code == "W106"]
+    assert found.fix == Fix(
+        "If this column has them, map it", "columns", {"behavior_prob": "pscore"}
+    )
+    assert not Log(data, columns={"behavior_prob": "pscore"}).summary().findings
+
+
+def test_a_policy_with_more_actions_than_the_log():
+    def policy(observations):
+        return np.full((len(observations), 4), 0.25)
+
+    with error_matching(
+        LogError, "Its actions are 0, 1, 2. If the policy has more, name all of them in its order: "
+        'actions=["0", "1", "2", "3"].',
+    ):  # fmt: skip
+        evaluate(BARE, policy, gamma=0.9)
+    with error_matching(LogError, "Its actions are a, b, c.", 'actions=["a", "b", "c", "NAME"].'):
+        evaluate(Log(BARE, actions=["a", "b", "c"]), policy, gamma=0.9)
+
+
+def test_files_that_share_some_observations():
+    one, other = pa.table(BARE), pa.table(without("obs_1", "next_obs_1", data=BARE))
+    sources = [Log(table).sources[0] for table in (one, other)]
+    with error_matching(LogError, 'Or list those that all have: observations=["obs_0"].'):
+        Log(sources)
+
+
+def test_an_option_that_is_to_be_left_out_is_worded_so():
+    fix = Fix("Read the log as episodes", "bandit", False)
+    assert as_option(fix) == "Read the log as episodes: without saddleback check --bandit."
