@@ -22,6 +22,7 @@ from saddleback.log.arrow_decode import as_floats
 from saddleback.log.cross_fitting import FOLDS, CrossFittedPolicy
 from saddleback.log.episode_blocks import BlockNumbers
 from saddleback.log.log import Log
+from saddleback.log.propensity_checks import TOLERANCE
 from saddleback.log.propensity_models import (
     MAX_CELLS,
     cells_of,
@@ -30,7 +31,6 @@ from saddleback.log.propensity_models import (
     fit_logistic,
     grid_edges,
 )
-from saddleback.log.row_checks import TOLERANCE
 from saddleback.policies import Policy
 
 BINS = 10
