@@ -177,9 +177,9 @@ def errors(data, gamma=None, **options):
 @pytest.mark.parametrize("case", CASES)
 def test_the_option_at_the_end_of_a_message_helps(case):
     data, options, code, (parameter, value) = CASES[case]
-    found = {finding.code: finding for finding in errors(data, **options)}
-    assert list(found) == [code]
-    fix = found[code].fix
+    before = {finding.code: finding for finding in errors(data, **options)}
+    assert list(before) == [code]
+    fix = before[code].fix
     assert (fix.parameter, fix.value) == (parameter, value)
     if isinstance(value, dict):
         value = {**options.get("columns", {}), **value}
@@ -190,31 +190,30 @@ def test_the_option_at_the_end_of_a_message_helps(case):
 
 def test_a_log_without_episodes_is_probably_one_of_a_bandit():
     data = without("episode_id", "step", "terminated", "truncated", data=BARE)
-    (found,) = errors(data)
-    assert str(found).endswith("If each row is a decision of its own, say so: bandit=True.")
+    (finding,) = errors(data)
+    assert str(finding).endswith("If each row is a decision of its own, say so: bandit=True.")
     assert not errors(data, bandit=True)
-    (found,) = errors(data | {"visit": good()["episode_id"]}, episodes_end="terminated")
-    assert str(found).endswith('or map it: columns={"episode_id": "visit"}.')
+    (finding,) = errors(data | {"visit": good()["episode_id"]}, episodes_end="terminated")
+    assert str(finding).endswith('or map it: columns={"episode_id": "visit"}.')
 
 
 def test_shuffled_rows_give_one_hint_and_other_problems():
     data = shuffled(BARE | {"reward": np.where(HOURS == 2, np.nan, 1.0)})
-    found = errors(data)
-    assert [finding.code for finding in found] == ["E120", "E131"]
+    assert [finding.code for finding in errors(data)] == ["E120", "E131"]
     assert not errors(data, order_by="step", drop_bad="episode")
 
 
 def test_where_no_column_can_sort_shuffled_rows_none_is_named():
     data = shuffled(without("step", data=BARE), seed=1)
-    found = {finding.code: finding for finding in errors(data)}
-    assert found["E131"].fix is None
-    assert found["E131"].message.endswith("or add a time to sort the rows by.")
+    by_code = {finding.code: finding for finding in errors(data)}
+    assert by_code["E131"].fix is None
+    assert by_code["E131"].message.endswith("or add a time to sort the rows by.")
 
 
 def test_propensities_by_another_name_are_pointed_out():
     data = renamed(BARE, behavior_prob="pscore")
-    (found,) = [f for f in Log(data).summary().findings if f.code == "W106"]
-    assert found.fix == Fix(
+    (finding,) = [f for f in Log(data).summary().findings if f.code == "W106"]
+    assert finding.fix == Fix(
         "If this column has them, map it", "columns", {"behavior_prob": "pscore"}
     )
     assert not Log(data, columns={"behavior_prob": "pscore"}).summary().findings

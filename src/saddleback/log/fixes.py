@@ -133,10 +133,10 @@ class Fixes:
     def missing_propensities(self) -> Fix:
         """Return the fix of a log without propensities: a column that has them, or estimates."""
         log = self._log
-        found = likely_unused("behavior_prob", self._schema, log.roles.all_columns)
-        if found is None or log.ignore_propensities:
+        likely = likely_unused("behavior_prob", self._schema, log.roles.all_columns)
+        if likely is None or log.ignore_propensities:
             return ESTIMATE_PROPENSITIES
-        return Fix("If this column has them, map it", "columns", {"behavior_prob": found})
+        return Fix("If this column has them, map it", "columns", {"behavior_prob": likely})
 
     def _incomplete_column(self, finding: Finding) -> Finding:
         fix = finding.fix

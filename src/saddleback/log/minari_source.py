@@ -234,7 +234,7 @@ class Alignment:
                 "behaviour=function to determine it."
             )
         share = self._agree / self._steps
-        later = bool(share[1] > share[0])
+        row = "t+1" if share[1] > share[0] else "t"
         if share.max() < 0.99:
             raise LogError(
                 Finding(
@@ -242,7 +242,7 @@ class Alignment:
                     f"infos {key!r} agrees with the behaviour policy neither in row t "
                     f"({share[0]:.1%} of steps) nor in row t+1 ({share[1]:.1%}). Check the policy "
                     "and the key.",
-                    Fix("Or take the more likely row", "prob_align", "t+1" if later else "t")
+                    Fix("Or take the more likely row", "prob_align", row, f'prob_align="{row}"')
                     if share.max() > 0.5
                     else None,
                 )

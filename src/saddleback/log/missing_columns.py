@@ -35,9 +35,6 @@ OPTIONAL = ("step", "behavior_prob", "behavior_logp")
 STANDARD = r"\(.*|next_.*|obs|(obs|phi|mu|pi|action)_[0-9]+"
 """Names of standard columns that come in groups, and, in brackets, of those that are added."""
 
-ENDS = "episodes_end"
-"""Parameter that says how episodes end."""
-
 BANDIT = Fix("If each row is a decision of its own, say so", "bandit", True)
 """Fix of a log without episodes."""
 
@@ -77,8 +74,8 @@ class MissingColumns:
         columns = mapping(role, name, self._fitting(role))
         if role == "action" and not (columns and columns[role] in self._free):
             real = [name for name in self._free if is_number(self._schema.field(name).type)]
-            found = likely_column(role, name, real)
-            columns = columns if found is None else {"action_0": found}
+            likely = likely_column(role, name, real)
+            columns = columns if likely is None else {"action_0": likely}
         message = f"column {name!r} is missing.{self._all()}"
         if columns is None:
             return Finding("E100", f"{message} Add it{content}.")
@@ -98,7 +95,7 @@ class MissingColumns:
             else "If all other episodes end in this way"
         )  # fmt: skip
         advice = f"Add or map {'them' if both else 'it'}. {advice}"
-        return Finding("E100", message + self._all(), Fix(advice, ENDS, missing[0]))
+        return Finding("E100", message + self._all(), Fix(advice, "episodes_end", missing[0]))
 
     def likely(self, role: str) -> str | None:
         """Return the column without a role that probably has this one."""
@@ -111,15 +108,15 @@ class MissingColumns:
     def observations(self) -> Finding:
         """Return the error of a log without columns that are recognised as observations."""
         message = f"no observation columns found.{self._all()}"
-        found = self._likely_observations()
-        if not found:
+        likely = self._likely_observations()
+        if not likely:
             advice = "Name them obs_0, obs_1, …, or phi_0, phi_1, … if they are features."
             return Finding("E100", f"{message} {advice}")
         advice = (
             "Name them obs_0, obs_1, … (phi_0, phi_1, … for features), or list those that were "
             "known before the action"
         )
-        return Finding("E100", message, Fix(advice, "observations", listed_columns(found)))
+        return Finding("E100", message, Fix(advice, "observations", listed_columns(likely)))
 
     def _likely_observations(self) -> list[str]:
         """Return columns of numbers or text that are neither a time nor likely to have a role."""
@@ -128,8 +125,8 @@ class MissingColumns:
             return left
         left = list(self._free)
         for role in (*self._missing, *OPTIONAL):
-            found = likely_column(role, role, left)
-            left = [name for name in left if name != found]
+            likely = likely_column(role, role, left)
+            left = [name for name in left if name != likely]
         return [
             name for name in left
             if (is_number(kind := self._schema.field(name).type) or is_text(kind))
@@ -188,6 +185,9 @@ def with_bandit_hint(findings: Sequence[Finding]) -> list[Finding]:
                 advice = f"Add it ({HINTS['episode_id']}), or map it. {BANDIT.advice}"
                 message = finding.message.removesuffix(f" Add it ({HINTS['episode_id']}).")
                 hinted = Finding("E100", message, replace(BANDIT, advice=advice))
-                others = [one for one in findings if one.fix is None or one.fix.parameter != ENDS]
-                return [hinted if one is finding else one for one in others]
+                return [
+                    hinted if one is finding else one
+                    for one in findings
+                    if one.fix is None or one.fix.parameter != "episodes_end"
+                ]
     return list(findings)
