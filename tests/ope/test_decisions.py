@@ -277,7 +277,9 @@ def test_bad_logs_of_decisions():
     several = data | {"episode_id": np.arange(20) // 2}
     with pytest.raises(LogError, match=r"E135 .*several rows with the same 'episode_id'"):
         sb.evaluate(several, policy, bandit=True)
-    with pytest.raises(LogError, match=r"may be one of a bandit.*bandit=True"):
+    with pytest.raises(
+        LogError, match=r"If each row is a decision of its own, say so: bandit=True"
+    ):
         sb.Log(data)
     with pytest.raises(LogError) as error:
         sb.Log({"obs_0": [0.0], "a": [1], "reward": [0.0]}, bandit=True)

@@ -125,12 +125,13 @@ def test_an_evaluation_of_episodes_has_it_too():
     lines = [line.text for line in distribution_lines(saved)]
     assert lines[1].startswith("Distribution of the return")
     assert lines[2].startswith("  5% worst, mean (CVaR)")
-    assert len(lines) == 8 + bool(distribution_note(saved["distributions"][0]))
+    notes = [bool(distribution_note(one)) for one in saved["distributions"]]
+    assert len(lines) == 8 * len(notes) + sum(notes)
 
 
 def test_where_there_is_none_the_text_says_so():
     text = distribution_lines({})[1].text
-    assert text.startswith("Distribution of the return: not available: it needs propensities")
+    assert text.startswith("Distribution of the return: not available: it needs episodes weighted")
 
 
 def test_notes():

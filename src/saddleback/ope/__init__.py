@@ -13,6 +13,7 @@ from saddleback.ope.fqe import FQE
 from saddleback.ope.gates import BANDIT_CHECKS, CHECKS, Gate
 from saddleback.ope.importance_sampling import importance_sampling
 from saddleback.ope.lstd import LSTD
+from saddleback.ope.model_distribution import model_return_distribution
 from saddleback.ope.ranking import Ranking, rank
 from saddleback.ope.result import Evaluation
 from saddleback.ope.return_distribution import ReturnDistribution, return_distribution
@@ -27,5 +28,5 @@ __all__ = [
     "Estimate", "Estimator", "Evaluation", "Gate", "Improvement", "Ranking", "ReturnDistribution",
     "Statistics", "Streamed", "Trajectories", "Verdict", "WeightedEstimate", "default_rule",
     "doubly_robust", "evaluate", "evaluate_statistics", "importance_sampling", "load_statistics",
-    "rank", "return_distribution", "save_statistics",
+    "model_return_distribution", "rank", "return_distribution", "save_statistics",
 ]  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from saddleback.ope.number_format import decimals, number
+from saddleback.ope.return_distribution import MODEL
 from saddleback.ope.text_report import WIDTH, Line, wrap
 
 HEADINGS = ("", "target", "95% CI", "logged")
@@ -15,7 +16,10 @@ def distribution_lines(plain: dict[str, Any], width: int = WIDTH) -> list[Line]:
     """Return quantiles and CVaR of all targets as lines."""
     distributions = plain.get("distributions", [])
     if not distributions:
-        text = "not available: it needs propensities, and episodes weighted by them."
+        text = (
+            "not available: it needs episodes weighted by propensities, or few different "
+            "observations, from which the target takes logged actions."
+        )
         return [Line(""), *map(Line, wrap("Distribution of the return: ", text, "  ", width))]
     return [Line(line) for one in distributions for line in _table(plain, one, width)]
 
@@ -49,9 +53,9 @@ def _end(value: float | None, places: int | None, infinite: str) -> str:
 
 def _table(plain: dict[str, Any], distribution: dict[str, Any], width: int) -> Iterator[str]:
     outcome = "reward" if plain.get("bandit") else "return"
-    several = len(plain["distributions"]) > 1
+    several = len({one["target"] for one in plain["distributions"]}) > 1
     whose = f" under {distribution['target']}" if several else ""
-    rows = [(f"Distribution of the {outcome}{whose}", *HEADINGS[1:])]
+    rows = [(f"Distribution of the {outcome}{whose}, {origin(distribution)}", *HEADINGS[1:])]
     rows += [(f"  {row[0]}", *row[1:]) for row in distribution_rows(distribution)]
     widths = [max(len(row[k]) for row in rows) for k in range(3)]
     yield ""
@@ -63,11 +67,19 @@ def _table(plain: dict[str, Any], distribution: dict[str, Any], width: int) -> I
         yield from wrap("  ", note, "  ", width)
 
 
+def origin(distribution: dict[str, Any]) -> str:
+    """Return what a distribution was computed from."""
+    return MODEL if distribution.get("method") == MODEL else "weighted"
+
+
 def distribution_note(distribution: dict[str, Any]) -> str:
     """Return why a distribution is unreliable or incomplete; empty if it is neither."""
+    if note := distribution.get("note"):
+        return f"unreliable: {note}."
     reasons = []
     if not distribution["reliable"]:
-        reasons.append(f"unreliable: the weights are heavy-tailed (ESS {distribution['ess']:,.0f})")
+        size = number(distribution["ess"], 0)
+        reasons.append(f"unreliable: the weights are heavy-tailed (ESS {size})")
     if not distribution["comparable"]:
         reasons.append("episodes were truncated: returns are those of the logged steps")
     return "; ".join(reasons) + "." if reasons else ""

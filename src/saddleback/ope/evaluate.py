@@ -37,9 +37,10 @@ from saddleback.ope.importance_sampling import WeightReducer
 from saddleback.ope.log_pass import EncodeOnce, Reducer, read_log
 from saddleback.ope.lstd_solve import prediction_distance
 from saddleback.ope.methods import IMPORTANCE_SAMPLING, episode_methods
+from saddleback.ope.model_distribution import model_distributions
 from saddleback.ope.phases import EPOCHS, READING, plan_phases
 from saddleback.ope.result import Evaluation
-from saddleback.ope.return_distribution import return_distributions
+from saddleback.ope.return_distribution import ReturnDistribution, return_distributions
 from saddleback.ope.sample_consensus import (
     ESTIMATE_ROWS,
     OPINION_ROWS,
@@ -270,7 +271,9 @@ def evaluate(
         )
         sampler = EpisodeSampler(named, OPINION_ROWS)
         with_opinion = bool(sampled) and not is_consensus
-        reader = one_pass([first, sampler] if with_opinion else [first], progress=phases.sums)
+        larger = EpisodeSampler(named, ESTIMATE_ROWS)
+        samplers = [sampler, larger] if with_opinion else []
+        reader = one_pass([first, *samplers], progress=phases.sums)
         summary = reader.summary(gamma, first.mean_return)
         # With a horizon the observation need not tell the time.
         not_needed = () if horizon is None else ("W154",)
@@ -289,6 +292,12 @@ def evaluate(
                 episodes_sampled or sampler.sample, named, gamma, horizon,
                 features=features if is_consensus and not automatic else None,
                 is_main=is_consensus, pool=pool, progress=phases.choosing,
+            )  # fmt: skip
+        models: dict[str, ReturnDistribution] = {}
+        if with_opinion or episodes_sampled is not None:
+            models = model_distributions(
+                episodes_sampled or larger.sample, named, gamma, horizon,
+                features=None if automatic else features, lower_is_better=lower_is_better,
             )  # fmt: skip
         # Resamples come last in the pool: candidates would wait for all of them.
         spectra = start_spectra(blocks, chosen, names, pool, ridge, draws, phases.resampling)
@@ -353,6 +362,7 @@ def evaluate(
         sums, chosen, tuple(estimates), paths, tuple(warnings), baseline,
         tuple(diagnoses), steps, tails, lower_is_better, summary,
         distributions=return_distributions(episodes, lower_is_better),
+        model_distributions=models,
     )  # fmt: skip
 
 

@@ -37,6 +37,7 @@ from saddleback.ope.fqe import ONE_STEP
 from saddleback.ope.importance_sampling import WeightReducer
 from saddleback.ope.log_pass import EncodeOnce, Reducer, read_log
 from saddleback.ope.methods import decision_methods
+from saddleback.ope.model_distribution import model_distributions
 from saddleback.ope.phases import READING, plan_phases
 from saddleback.ope.result import Evaluation
 from saddleback.ope.return_distribution import return_distributions
@@ -186,6 +187,7 @@ def evaluate_decisions(
         sums, ONE_STEP, tuple(estimates), {}, (*sums.warnings(ONE_STEP), *unused), baseline,
         tuple(diagnoses), {}, tails, lower_is_better, summary, True,
         return_distributions(weighted.values(), lower_is_better),
+        model_distributions(sample, named, 0.0, features=given, lower_is_better=lower_is_better),
     )  # fmt: skip
 
 

@@ -83,6 +83,9 @@ class Evaluation(Tabular):
         Whether the log holds single decisions.
     distributions
         For each target the distribution of the return, if episodes were weighted.
+    model_distributions
+        For each target the distribution of the return in the model of the log, if it has few
+        states.
 
     Examples
     --------
@@ -110,6 +113,7 @@ class Evaluation(Tabular):
     log_summary: LogSummary | None = None
     is_bandit: bool = False
     distributions: dict[str, ReturnDistribution] = field(default_factory=dict)
+    model_distributions: dict[str, ReturnDistribution] = field(default_factory=dict)
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -224,7 +228,9 @@ class Evaluation(Tabular):
             },
             tails={name: tail.tolist() for name, tail in self.tails.items()},
             distributions=[
-                SavedDistribution(**one.as_dict()) for one in self.distributions.values()
+                SavedDistribution(**one.as_dict())
+                for by_target in (self.distributions, self.model_distributions)
+                for one in by_target.values()
             ],
         )
         plain = msgspec.to_builtins(saved, enc_hook=np.generic.item)

@@ -202,8 +202,10 @@ class SavedDistribution(Struct):
     standard_deviation: Maybe
     reliable: bool
     comparable: bool
-    ess: float
+    ess: Maybe
     curve: list[tuple[float, Maybe, Maybe]]
+    method: str = "weighted episodes"
+    note: str = ""
 
 
 class SavedCalibration(Struct, rename={"low": "from", "high": "to"}):

@@ -40,6 +40,9 @@ LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 TAIL = 0.05
 """Default share of the worst returns."""
 
+WEIGHTED, MODEL = "weighted episodes", "model"
+"""What a distribution was computed from."""
+
 CURVE = tuple(k / 100 for k in range(1, 100))
 """Levels of the curve that is drawn."""
 
@@ -56,7 +59,10 @@ class Functional(NamedTuple):
 
 @dataclass(frozen=True)
 class ReturnDistribution:
-    """The distribution of the return under a target policy, F̂(g) = Σ_i ω_i 1[G_i ≤ g].
+    """The distribution of the return under a target policy.
+
+    From weighted episodes it is F̂(g) = Σ_i ω_i 1[G_i ≤ g]; from the model of the log, that of the
+    return in it.
 
     Attributes
     ----------
@@ -70,13 +76,18 @@ class ReturnDistribution:
     standard_deviation
         Of the return.
     reliable
-        Whether the importance weights are reliable, by k-hat and effective sample size.
+        Whether the importance weights are reliable, by k-hat and effective sample size; or the
+        model, which must reproduce the logged returns.
     comparable
-        Whether no episode was truncated, so that returns are complete.
+        Whether no episode was truncated, so that returns are complete; always with a model.
     ess
-        Effective sample size.
+        Effective sample size of the weights.
     curve
         Level, quantile under the target, and quantile under the logged policy, for a plot.
+    method
+        "weighted episodes" or "model".
+    note
+        Why a model is not reliable.
 
     Examples
     --------
@@ -96,8 +107,10 @@ class ReturnDistribution:
     standard_deviation: float
     reliable: bool
     comparable: bool
-    ess: float
+    ess: float | None
     curve: tuple[tuple[float, float, float], ...]
+    method: str = WEIGHTED
+    note: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the distribution as plain data for JSON."""
@@ -137,15 +150,11 @@ def return_distribution(
     >>> [round(one.value, 2) for one in return_distribution(weighted, levels=(0.25, 0.9)).quantiles]
     [0.0, 0.81]
     """
-    for level in (*levels, tail):
-        if not 0.0 < _validate.unit("return_distribution", "level", level) < 1.0:
-            raise InvalidParameter(
-                f"return_distribution: a level must lie between 0 and 1, got {level!r}."
-            )
+    check_levels((*levels, tail))
     order = np.argsort(weighted.returns, kind="stable")
-    own = _Sorted(weighted.returns[order], shares(weighted.log_weights)[order])
+    own = SortedReturns(weighted.returns[order], shares(weighted.log_weights)[order])
     equal = np.full(weighted.n, 1.0 / weighted.n)
-    logged = _Sorted(own.returns, equal)
+    logged = SortedReturns(own.returns, equal)
     mean = float(own.share @ own.returns)
     return ReturnDistribution(
         target=weighted.target,
@@ -166,6 +175,15 @@ def return_distribution(
     )
 
 
+def check_levels(levels: Iterable[float]) -> None:
+    """Raise unless all levels lie between 0 and 1."""
+    for level in levels:
+        if not 0.0 < _validate.unit("return_distribution", "level", level) < 1.0:
+            raise InvalidParameter(
+                f"return_distribution: a level must lie between 0 and 1, got {level!r}."
+            )
+
+
 def return_distributions(
     weighted: Iterable[Trajectories], lower_is_better: bool
 ) -> dict[str, ReturnDistribution]:
@@ -177,7 +195,7 @@ def return_distributions(
     }
 
 
-class _Sorted:
+class SortedReturns:
     """Returns in increasing order, [n], with their shares of the weight."""
 
     def __init__(self, returns: FloatArray, share: FloatArray) -> None:
@@ -185,6 +203,7 @@ class _Sorted:
         self._cumulative = np.cumsum(share)
 
     def quantile(self, level: float) -> float:
+        """Return the smallest return with at least this share of the weight up to it."""
         if np.isnan(self._cumulative[-1]):
             return float("nan")
         at = np.searchsorted(self._cumulative, level * (1.0 - ROUNDING))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from saddleback.ope.distribution_text import distribution_note, distribution_rows
+from saddleback.ope.distribution_text import distribution_note, distribution_rows, origin
+from saddleback.ope.return_distribution import MODEL
 from saddleback.report.theme import COLOURS
 from saddleback.report.vega import Record, axis, chart, figure
 
 
 def distribution(name: str, result: Record, verdict: Record | None) -> Record | None:
     """Draw the quantiles of the return under a target and the logged policy."""
-    shown = next((one for one in result.get("distributions", ()) if one["target"] == name), None)
+    of_target = [one for one in result.get("distributions", ()) if one["target"] == name]
+    shown = next(iter([one for one in of_target if one["reliable"]] or of_target), None)
     if shown is None:
         return None
     outcome = "reward" if result.get("bandit") else "return"
@@ -33,6 +35,8 @@ def distribution(name: str, result: Record, verdict: Record | None) -> Record | 
         if one["low"] is not None and one["high"] is not None
     ]
     caption += " Bars are 95% confidence intervals of quantiles." if bars else ""
+    unit = "decisions" if result.get("bandit") else "episodes"
+    caption += " From a model of the log." if origin(shown) == MODEL else f" From weighted {unit}."
     note = distribution_note(shown)
     caption += f" {note.capitalize()}" if note else ""
     colour = {"field": "policy", "type": "nominal",

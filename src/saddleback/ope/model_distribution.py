@@ -1,0 +1,299 @@
+"""The distribution of the return under a target policy, from the empirical model of a log.
+
+It needs no propensities, and has the whole return where episodes were truncated; but it needs few
+states (`StateLabels`), logged with every action that the target takes, and states that are states:
+the model must reproduce the logged returns.
+
+Intervals are from resampled episodes: those of a Bayesian bootstrap, whose weights are exponential,
+so that no state and action is lost. With s the standard deviation of F̂ at Q̂(α) over resamples, a
+quantile's interval is from the quantiles at α ± t·s (Woodruff 1952); that of CVaR is ± t times its
+standard deviation. All resamples use the same random numbers.
+
+References
+----------
+M. G. Bellemare, W. Dabney, M. Rowland, Distributional Reinforcement Learning, 2023.
+D. B. Rubin, The Bayesian bootstrap, Annals of Statistics 9 (1981).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy
+
+from saddleback._typing import FloatArray
+from saddleback.errors import InvalidParameter
+from saddleback.features import Features
+from saddleback.log import Log, Target
+from saddleback.log.target_policies import as_targets
+from saddleback.ope.empirical_model import (
+    ROWS_PER_STATE,
+    EmpiricalModel,
+    Simulated,
+    StateLabels,
+)
+from saddleback.ope.episode_sample import EpisodeSample, sample_episodes
+from saddleback.ope.return_distribution import (
+    CURVE,
+    LEVELS,
+    MODEL,
+    TAIL,
+    Functional,
+    ReturnDistribution,
+    SortedReturns,
+    check_levels,
+)
+
+RESAMPLES, MAX_DRAWS, LEAST_DRAWS = 50, 20_000, 500
+"""Resamples, and draws: the largest number, a fifth of it for each resample; and the smallest."""
+
+MAX_ROWS = 24_000
+"""Largest number of rows of a log that are used."""
+
+MAX_STEPS = 10_000_000
+"""Number of steps to simulate, for all resamples together."""
+
+MAX_UNKNOWN, MAX_RARE = 0.01, 0.1
+"""Largest share of draws that come to a state and action never logged, and largest share of steps
+with a state and action that are rarely logged."""
+
+DIGITS = 12
+"""Digits of the largest return to which returns are equal."""
+
+KOLMOGOROV, TOLERATED = 1.63, 0.05
+"""Critical value of the Kolmogorov statistic at 1%, and a distance that is always tolerated."""
+
+
+def model_distributions(
+    sample: EpisodeSample,
+    targets: Sequence[Target],
+    gamma: float,
+    horizon: int | None = None,
+    *,
+    features: Features | None = None,
+    lower_is_better: bool = False,
+) -> dict[str, ReturnDistribution]:
+    """Return the distributions of those targets for which the model of the log has one.
+
+    ``features`` tell states apart where exactly one of them is active; otherwise observations do.
+    """
+    labels = StateLabels.of(sample, features)
+    if labels is None or len(sample.starts) < 2:
+        return {}
+    distance = _distance_from_logged(sample, labels, gamma, horizon)
+    every = {
+        target.name: model_distribution(
+            sample, labels, target.name, gamma, horizon, distance, lower_is_better=lower_is_better
+        )
+        for target in targets
+    }
+    return {name: one for name, one in every.items() if isinstance(one, ReturnDistribution)}
+
+
+def model_return_distribution(
+    log: Log,
+    target: Any,
+    *,
+    gamma: float,
+    horizon: int | None = None,
+    features: Features | None = None,
+    levels: Sequence[float] = LEVELS,
+    tail: float = TAIL,
+    lower_is_better: bool = False,
+) -> ReturnDistribution:
+    """Return the distribution of the return under a target policy in the model of a log.
+
+    It solves Z(s, a) = R + γ Z(S', A') in distribution, with R and S' of a random row that has s
+    and a, and A' ~ π. It needs no propensities, but few states, each with the actions that the
+    target takes there; and at most 24,000 rows of a log are used.
+
+    Parameters
+    ----------
+    log, target
+        The log, and a target policy (see `saddleback.log.as_target`).
+    gamma
+        Discount.
+    horizon
+        Number of steps after which the task ends, if it has a limit.
+    features
+        Features of which one is active in each observation, such as tiles of one tiling, which
+        then is the state; by default every distinct observation is one.
+    levels, tail, lower_is_better
+        As for `return_distribution`.
+
+    Examples
+    --------
+    >>> import saddleback as sb
+    >>> log = sb.collect(sb.problems.random_walk(0.9), episodes=500, rng=0)
+    >>> shown = model_return_distribution(log, "uniform", gamma=0.9, levels=(0.25, 0.9))
+    >>> [round(one.value, 2) for one in shown.quantiles], shown.reliable
+    ([0.0, 0.81], True)
+    """
+    check_levels((*levels, tail))
+    (named,) = as_targets(target, log)
+    sample, horizon = sample_episodes(log, [named], MAX_ROWS, horizon)
+    labels = StateLabels.of(sample, features)
+    if labels is None:
+        raise InvalidParameter(
+            "the log has too many different observations for a model: fewer than "
+            f"{ROWS_PER_STATE} rows for each. Give features of which one is active, such as "
+            "Tiles with one tiling."
+        )
+    result = model_distribution(
+        sample, labels, named.name, gamma, horizon,
+        _distance_from_logged(sample, labels, gamma, horizon), levels=levels, tail=tail,
+        lower_is_better=lower_is_better,
+    )  # fmt: skip
+    if isinstance(result, str):
+        raise InvalidParameter(f"the model of the log has no distribution: {result}.")
+    return result
+
+
+def model_distribution(
+    sample: EpisodeSample,
+    labels: StateLabels,
+    target: str,
+    gamma: float,
+    horizon: int | None,
+    distance: float | None,
+    *,
+    levels: Sequence[float] = LEVELS,
+    tail: float = TAIL,
+    lower_is_better: bool = False,
+) -> ReturnDistribution | str:
+    """Return the distribution of the return in the model, or why there is none.
+
+    ``distance`` is that of the logged policy in the model from the logged returns, if known.
+    """
+    model, limit = EmpiricalModel.of(sample, labels, target), _limit(sample)
+    pilot = model.simulate(LEAST_DRAWS, gamma, horizon, limit=limit)
+    if pilot.unknown > 0.5:
+        return _leaves_the_log(target, pilot)
+    steps = max(1.0, pilot.steps)
+    draws = int(np.clip(MAX_STEPS / steps, LEAST_DRAWS, MAX_DRAWS))
+    simulated = model.simulate(draws, gamma, horizon, limit=limit, seed=1)
+    if simulated.unknown > MAX_UNKNOWN:
+        return _leaves_the_log(target, simulated)
+    own = _sorted(simulated)
+    logged = _logged(sample, labels, gamma, horizon)
+    few = int(np.clip(MAX_STEPS / (RESAMPLES * steps), LEAST_DRAWS, MAX_DRAWS // 5))
+    rng = np.random.default_rng(2)
+    resampled = [
+        _sorted(model.simulate(few, gamma, horizon, limit=limit, weights=weights))
+        for weights in rng.standard_exponential((RESAMPLES, model.n_episodes))
+    ]
+    t = float(scipy.special.stdtrit(RESAMPLES - 1, 0.975))
+
+    def quantile(level: float) -> Functional:
+        value = own.quantile(level)
+        errors = [
+            np.std([below(one.returns, value).mean() for one in resampled], ddof=1)
+            for below in (np.less_equal, np.less)
+        ]
+        width = t * float(max(errors)) + simulated.unknown
+        low, high = level - width, level + width
+        return Functional(
+            level, value, own.quantile(low) if low > 0.0 else -np.inf,
+            own.quantile(high) if high < 1.0 else np.inf, logged.quantile(level),
+        )  # fmt: skip
+
+    worst = own.cvar(tail, lower_is_better)[0]
+    spread = t * float(np.std([one.cvar(tail, lower_is_better)[0] for one in resampled], ddof=1))
+    problems = []
+    if simulated.rare > MAX_RARE:
+        problems.append(f"{simulated.rare:.0%} of its steps are rarely logged")
+    critical = max(TOLERATED, KOLMOGOROV / np.sqrt(len(sample.starts)))
+    if distance is not None and distance > critical:
+        problems.append(f"it misses the logged returns by {distance:.0%} of the probability")
+    return ReturnDistribution(
+        target=target,
+        quantiles=tuple(map(quantile, levels)),
+        cvar=Functional(
+            tail, worst, worst - spread, worst + spread, logged.cvar(tail, lower_is_better)[0]
+        ),
+        standard_deviation=float(simulated.returns.std()),
+        reliable=not problems,
+        comparable=True,
+        ess=None,
+        curve=tuple((level, own.quantile(level), logged.quantile(level)) for level in CURVE),
+        method=MODEL,
+        note="; ".join(problems),
+    )
+
+
+def _leaves_the_log(target: str, simulated: Simulated) -> str:
+    return (
+        f"{simulated.unknown:.0%} of the episodes of target {target!r} take an action in a state "
+        "in which it was never logged, or do not end"
+    )
+
+
+def _sorted(simulated: Simulated) -> SortedReturns:
+    returns = np.sort(_rounded(simulated.returns))
+    return SortedReturns(returns, np.full(len(returns), 1.0 / len(returns)))
+
+
+def _limit(sample: EpisodeSample) -> int:
+    """Return the steps after which an undiscounted draw is taken as endless."""
+    return 20 * (int(sample.step.max()) + 1)
+
+
+def _returns_are_complete(sample: EpisodeSample, horizon: int | None) -> bool:
+    """Whether every logged episode ended, or reached the horizon."""
+    last = sample.last
+    ended = ~sample.continues[last]
+    if horizon is not None:
+        ended |= sample.step[last] + 1 >= horizon
+    return bool(ended.all()) and len(np.unique(sample.episode)) == len(sample.starts)
+
+
+def _logged(
+    sample: EpisodeSample, labels: StateLabels, gamma: float, horizon: int | None
+) -> SortedReturns:
+    """Return the returns of the logged policy; those of the model where episodes were truncated."""
+    if _returns_are_complete(sample, horizon):
+        returns = np.sort(_rounded(sample.returns(gamma)))
+        return SortedReturns(returns, np.full(len(returns), 1.0 / len(returns)))
+    return _sorted(_simulate_logged(sample, labels, gamma, horizon))
+
+
+def _simulate_logged(
+    sample: EpisodeSample, labels: StateLabels, gamma: float, horizon: int | None
+) -> Simulated:
+    model, limit = EmpiricalModel.of(sample, labels, None), _limit(sample)
+    steps = max(1.0, model.simulate(LEAST_DRAWS, gamma, horizon, limit=limit).steps)
+    draws = int(np.clip(MAX_STEPS / steps, LEAST_DRAWS, MAX_DRAWS))
+    return model.simulate(draws, gamma, horizon, limit=limit, seed=1)
+
+
+def _distance_from_logged(
+    sample: EpisodeSample, labels: StateLabels, gamma: float, horizon: int | None
+) -> float | None:
+    """Return the Kolmogorov distance of the model of the logged policy from the logged returns.
+
+    It is unknown where episodes were truncated.
+    """
+    if not _returns_are_complete(sample, horizon):
+        return None
+    simulated = _simulate_logged(sample, labels, gamma, horizon).returns
+    if not len(simulated):
+        return 1.0
+    return _kolmogorov(simulated, sample.returns(gamma))
+
+
+def _kolmogorov(one: FloatArray, other: FloatArray) -> float:
+    """Return the largest difference between two empirical distribution functions."""
+    one, other = (np.sort(_rounded(part)) for part in (one, other))
+    points = np.concatenate([one, other])
+    shares = [np.searchsorted(part, points, side="right") / len(part) for part in (one, other)]
+    return float(np.abs(shares[0] - shares[1]).max())
+
+
+def _rounded(returns: FloatArray) -> FloatArray:
+    """Round returns, so that those of equal rewards in another order are equal."""
+    largest = float(np.abs(returns).max(initial=0.0))
+    if largest == 0.0 or not np.isfinite(largest):
+        return returns
+    return np.asarray(np.round(returns, DIGITS - int(np.ceil(np.log10(largest)))))

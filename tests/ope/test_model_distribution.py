@@ -1,0 +1,226 @@
+"""The distribution of the return in the model of a log, against enumeration and simulated truth."""
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+import saddleback as sb
+from saddleback.errors import InvalidParameter
+from saddleback.log.target_policies import as_targets
+from saddleback.ope import model_return_distribution
+from saddleback.ope.distribution_text import distribution_lines, distribution_note
+from saddleback.ope.empirical_model import EmpiricalModel, StateLabels
+from saddleback.ope.episode_sample import sample_episodes
+from saddleback.ope.model_distribution import model_distributions
+from saddleback.report.distribution_chart import distribution
+
+STATES, STOP = 4, 0.25
+RNG = np.random.default_rng(5)
+P = RNG.dirichlet(np.full(STATES, 0.5), size=(STATES, 2))
+MEANS = RNG.normal(size=(STATES, 2))
+MU, PI = np.full((STATES, 2), 0.5), np.array([[0.2, 0.8], [0.85, 0.15]] * 2)
+
+
+def policy(observations):
+    return PI[observations[:, 0].astype(int)]
+
+
+def simulate(probabilities, episodes, gamma, seed, *, noise=0.5, limit=10**9, hidden=0.0):
+    """Return the rows of episodes, and their returns without the limit on logged steps.
+
+    ``hidden`` is how much every reward depends on a number that the observation does not have.
+    """
+    rng = np.random.default_rng(seed)
+    rows, returns = defaultdict(list), np.zeros(episodes)
+    bias = hidden * rng.choice([-1.0, 1.0], episodes)
+    state, alive = rng.integers(0, STATES, episodes), np.arange(episodes)
+    step = 0
+    while len(alive):
+        s = state[alive]
+        a = (rng.random(len(alive)) >= probabilities[s, 0]).astype(int)
+        reward = MEANS[s, a] + noise * rng.normal(size=len(alive)) + bias[alive]
+        following = (rng.random(len(alive))[:, None] > P[s, a].cumsum(axis=1)).sum(axis=1)
+        ended = rng.random(len(alive)) < STOP
+        returns[alive] += gamma**step * reward
+        if step < limit:
+            for name, column in {
+                "episode_id": alive, "step": np.full(len(alive), step), "obs_0": s, "action": a,
+                "reward": reward, "terminated": ended, "next_obs_0": following,
+                "truncated": ~ended & (step == limit - 1), "behavior_prob": probabilities[s, a],
+            }.items():  # fmt: skip
+                rows[name].append(column)
+        state[alive] = following
+        alive, step = alive[~ended], step + 1
+    columns = {name: np.concatenate(parts) for name, parts in rows.items()}
+    order = np.lexsort((columns["step"], columns["episode_id"]))
+    columns = {name: column[order] for name, column in columns.items()}
+    return {k: v.astype(float) if "obs" in k else v for k, v in columns.items()}, returns
+
+
+def sampled(log, target, horizon=None):
+    named = as_targets({"new": target}, log)
+    return sample_episodes(log, named, 24_000, horizon)[0], named
+
+
+def enumerate_returns(sample, gamma, horizon):
+    """Return the distribution of the return of the first steps in the model, as a dict."""
+    groups, n = defaultdict(list), len(sample.rewards)
+    for i in range(n):
+        groups[float(sample.states[i, 0]), int(sample.actions[i])].append(i)
+    # Where a draw is: (state, π there, return so far), with its probability.
+    places = defaultdict(float)
+    for e, start in enumerate(sample.starts):
+        places[float(start[0]), tuple(sample.start_pi["new"][e]), 0.0] += 1 / len(sample.starts)
+    finished = defaultdict(float)
+    for t in range(horizon):
+        following = defaultdict(float)
+        for (state, pi, total), probability in places.items():
+            for action, pi_action in enumerate(pi):
+                rows = groups[state, action] if pi_action > 0 else []
+                for i in rows:
+                    after = round(total + gamma**t * sample.rewards[i], 9)
+                    share = probability * pi_action / len(rows)
+                    if sample.continues[i]:
+                        next_pi = tuple(sample.next_pi["new"][i])
+                        following[float(sample.next_states[i, 0]), next_pi, after] += share
+                    else:
+                        finished[after] += share
+        places = following
+    for (_, _, total), probability in places.items():
+        finished[total] += probability
+    return finished
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("gamma", [1.0, 0.9])
+def test_the_model_is_that_of_an_enumeration(gamma):
+    rows, _ = simulate(MU, 60, gamma, seed=0)
+    rows["reward"] = rows["reward"].round()
+    log = sb.Log(rows)
+    sample, _ = sampled(log, policy, horizon=None)
+    expected = enumerate_returns(sample, gamma, horizon=4)
+    model = EmpiricalModel.of(sample, StateLabels.of(sample, None), "new")
+    drawn = model.simulate(4000, gamma, 4, limit=100)
+    assert drawn.unknown == 0.0
+    points = np.array(sorted(expected))
+    below = np.cumsum([expected[point] for point in points])
+    assert below[-1] == pytest.approx(1.0)
+    observed = [(drawn.returns <= point + 1e-6).mean() for point in points]
+    assert np.abs(below - observed).max() < 1.63 / np.sqrt(4000)
+
+
+def test_its_mean_is_the_closed_form_of_one_feature_per_state():
+    rows, _ = simulate(MU, 300, 0.9, seed=1)
+    log = sb.Log(rows)
+    one_hot = sb.features.OneHot(STATES)
+    estimator = sb.LSTD(target=policy, features=one_hot, gamma=0.9, rule=sb.GES(0.0)).fit(log)
+    sample, _ = sampled(log, policy)
+    model = EmpiricalModel.of(sample, StateLabels.of(sample, one_hot), "new")
+    drawn = model.simulate(200_000, 0.9, None, limit=1000)
+    error = drawn.returns.std() / np.sqrt(len(drawn.returns))
+    assert drawn.returns.mean() == pytest.approx(estimator.value(), abs=4 * error)
+
+
+def test_weights_of_episodes_are_those_of_the_rows():
+    rows, _ = simulate(MU, 200, 1.0, seed=2)
+    log = sb.Log(rows)
+    sample, _ = sampled(log, policy)
+    model = EmpiricalModel.of(sample, StateLabels.of(sample, None), "new")
+    even = np.where(np.arange(200) % 2, 1.0, 1e-12)
+    drawn = model.simulate(500, 1.0, None, limit=1000, weights=even).returns
+    numbers = sample.numbers[np.arange(200) % 2 == 1]
+    half = {k: v[np.isin(rows["episode_id"], numbers)] for k, v in rows.items()}
+    sample, _ = sampled(sb.Log(half), policy)
+    only_half = EmpiricalModel.of(sample, StateLabels.of(sample, None), "new")
+    expected = only_half.simulate(20_000, 1.0, None, limit=1000).returns
+    error = expected.std() / np.sqrt(500)
+    assert drawn.mean() == pytest.approx(expected.mean(), abs=4 * error)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("limit", [10**9, 3])
+def test_intervals_cover_the_truth_also_where_episodes_are_truncated(limit):
+    levels, tail, n = (0.1, 0.5, 0.9), 0.2, 40
+    _, truth = simulate(PI, 400_000, 0.95, seed=99)
+    values = [*np.quantile(truth, levels), np.sort(truth)[: int(tail * len(truth))].mean()]
+    hits, reliable = np.zeros(4), 0
+    for seed in range(n):
+        rows, _ = simulate(MU, 250, 0.95, seed=seed, limit=limit)
+        result = model_return_distribution(
+            sb.Log(rows), policy, gamma=0.95, levels=levels, tail=tail
+        )
+        functionals = (*result.quantiles, result.cvar)
+        hits += [one.low <= v <= one.high for one, v in zip(functionals, values, strict=True)]
+        reliable += result.reliable
+    assert (hits >= 34).all(), hits  # 95% − 3 standard errors
+    assert reliable >= 38
+
+
+def test_where_the_observation_hides_the_state_it_is_unreliable():
+    rows, _ = simulate(MU, 800, 1.0, seed=3, noise=0.1, hidden=1.0)
+    result = model_return_distribution(sb.Log(rows), policy, gamma=1.0)
+    assert not result.reliable
+    saved = {"method": result.method, "note": result.note, "reliable": False, "comparable": True}
+    assert distribution_note(saved).startswith("unreliable: it misses the logged returns by ")
+    rows, _ = simulate(MU, 800, 1.0, seed=3, noise=0.1)
+    assert model_return_distribution(sb.Log(rows), policy, gamma=1.0).reliable
+
+
+def test_a_target_that_leaves_the_log_has_none():
+    rows, _ = simulate(np.tile([1.0, 0.0], (STATES, 1)), 100, 1.0, seed=4)
+    log = sb.Log(rows, actions=["0", "1"])
+    message = r"[0-9]+% of the episodes of target 'policy' take an action in a state in which"
+    with pytest.raises(InvalidParameter, match=message):
+        model_return_distribution(log, policy, gamma=1.0)
+    sample, named = sampled(log, policy)
+    assert model_distributions(sample, named, 1.0) == {}
+
+
+def test_rare_states_make_it_unreliable():
+    rows, _ = simulate(np.tile([0.95, 0.05], (STATES, 1)), 60, 1.0, seed=6)
+    result = model_return_distribution(sb.Log(rows), policy, gamma=1.0)
+    assert "of its steps are rarely logged" in result.note
+    assert not result.reliable
+
+
+def test_real_observations_need_features_that_tell_states_apart():
+    rows, _ = simulate(MU, 300, 0.9, seed=7)
+    exact = model_return_distribution(sb.Log(rows), policy, gamma=0.9)
+    jitter = np.random.default_rng(0).uniform(0.0, 0.5, len(rows["obs_0"]))
+    log = sb.Log(rows | {"obs_0": rows["obs_0"] + jitter})
+    with pytest.raises(InvalidParameter, match="too many different observations"):
+        model_return_distribution(log, policy, gamma=0.9)
+    tiles = sb.features.Tiles((0.0,), (4.0,), bins=4, tilings=1)
+    by_tiles = model_return_distribution(log, policy, gamma=0.9, features=tiles)
+    assert by_tiles.quantiles[2].low <= exact.quantiles[2].value <= by_tiles.quantiles[2].high
+    several = sb.features.Tiles((0.0,), (4.0,), bins=4, tilings=2)
+    with pytest.raises(InvalidParameter, match="too many different observations"):
+        model_return_distribution(log, policy, gamma=0.9, features=several)
+
+
+@pytest.mark.slow
+def test_an_evaluation_has_it_beside_weighted_episodes():
+    rows, _ = simulate(MU, 200, 0.9, seed=8)
+    result = sb.evaluate(sb.Log(rows), {"new": policy}, gamma=0.9)
+    shown = result.model_distributions["new"]
+    assert shown == model_return_distribution(sb.Log(rows), {"new": policy}, gamma=0.9)
+    saved = result.as_dict()
+    assert [one["method"] for one in saved["distributions"]] == ["weighted episodes", "model"]
+    text = "\n".join(line.text for line in distribution_lines(saved))
+    assert "Distribution of the return, weighted" in text
+    assert "Distribution of the return, model" in text
+    saved["distributions"][0]["reliable"] = False
+    chart = distribution("new", saved, None)
+    assert "From a model of the log." in chart["caption"]
+
+
+def test_a_bandit_has_it_too():
+    rng, n = np.random.default_rng(0), 3000
+    context, action = rng.integers(0, 3, n), rng.integers(0, 2, n)
+    reward = 2.0 * action + rng.normal(size=n)
+    log = sb.Log({"obs_0": context, "action": action, "reward": reward}, bandit=True)
+    result = sb.evaluate(log, {"new": "always:1"})
+    median = result.model_distributions["new"].quantiles[2]
+    assert median.low <= 2.0 <= median.high
+    assert median.high - median.low < 0.3
