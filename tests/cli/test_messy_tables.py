@@ -124,3 +124,36 @@ def test_a_log_with_errors_is_not_written(folder):
     source = folder / "sorted.parquet"
     status, text = run("check", source, "--fix", source)
     assert (status, "is also an input file" in text) == (2, True)
+
+
+def test_outcomes_that_are_text(folder):
+    table = pq.read_table(folder / "sorted.parquet").to_pandas()
+    table["outcome"] = table["outcome"].map(
+        lambda x: None if np.isnan(x) else "died" if x < 0 else "well"
+    )
+    source, out = folder / "text.csv", folder / "text.parquet"
+    table.sample(frac=1, random_state=0).to_csv(source, index=False)
+    arguments = [
+        argument for role, name in NAMES.items() for argument in ("--column", f"{role}={name}")
+    ]
+    arguments = [
+        "check",
+        source,
+        "--quiet",
+        "--obs",
+        "hr",
+        *arguments,
+        "--episodes-end",
+        "terminated",
+    ]
+    status, text = run(*arguments)
+    assert (status, "--reward-values died=NUMBER,well=NUMBER." in text) == (2, True)
+    status, text = run(*arguments, "--reward-values", "died=-1,well")
+    assert (status, "write TEXT=NUMBER" in text) == (2, True)
+    arguments += ["--reward-values", "died=-1,well=2", "--fill-reward", "0"]
+    arguments += ["--order-by", "charted_at", "--estimate-behaviour", "counts", "--fix", out]
+    status, text = run(*arguments)
+    assert status == 0
+    assert "rewards read from text: died = -1, well = 2" in text
+    rewards = table["outcome"].map({"died": -1.0, "well": 2.0}).fillna(0.0)
+    np.testing.assert_array_equal(pq.read_table(out)["reward"], rewards)

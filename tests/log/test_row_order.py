@@ -10,7 +10,7 @@ import pytest
 from helpers.log_cases import error_matching, errors_of, good, with_value, without
 from helpers.logs import assert_same_content, columns, content, mixed
 from saddleback.errors import InvalidParameter, UnknownName
-from saddleback.log import Log, LogError, sorted_rows
+from saddleback.log import Log, LogError, row_source, sorted_rows
 from saddleback.log.sorted_rows import SortedSource
 
 
@@ -32,7 +32,7 @@ def expected(data):
 
 
 @pytest.mark.parametrize("memory", [1 << 20, 64, 16, 5])
-@pytest.mark.parametrize("ids", ["numbers", "text", "category"])
+@pytest.mark.parametrize("ids", ["numbers", "text", "category", "view"])
 def test_shuffled_rows_are_sorted_in_memory_and_out_of_it(memory, ids, monkeypatch):
     monkeypatch.setattr(sorted_rows, "MEMORY_ROWS", memory)
     data = mixed()
@@ -41,6 +41,10 @@ def test_shuffled_rows_are_sorted_in_memory_and_out_of_it(memory, ids, monkeypat
     else:
         names = np.array([f"visit {i:03}" for i in data["episode_id"]])
     rows = pa.table(shuffled(data) | {"episode_id": names[shuffled(data)["row"]]})
+    if ids == "view":  # as polars has them
+        index = rows.column_names.index("episode_id")
+        views = rows["episode_id"].cast(pa.string_view())
+        rows = rows.set_column(index, "episode_id", views)
     if ids == "category":
         index = rows.column_names.index("episode_id")
         parts = [rows.slice(0, 40), rows.slice(40)]
@@ -55,6 +59,26 @@ def test_shuffled_rows_are_sorted_in_memory_and_out_of_it(memory, ids, monkeypat
     copy = pickle.loads(pickle.dumps(log.sources[0]))
     batches = [pa.Table.from_batches(s.batches(["reward", "at"])) for s in (copy, log.sources[0])]
     assert batches[0] == batches[1]
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
+)
+def test_times_may_be_text_in_the_usual_format(kind):
+    rows = pa.table(shuffled(mixed()))
+    times = pa.chunked_array([pa.array([str(t) for t in rows["at"].to_pylist()]).cast(kind)])
+    text = rows.set_column(rows.column_names.index("at"), "at", times)
+    assert_same_content(content(Log(text, order_by="at")), content(Log(rows, order_by="at")))
+    bare = text.drop_columns(["step"])
+    assert errors_of(Log(bare)).endswith('Sort the rows: order_by="at".')
+
+
+def test_a_text_that_is_no_time_is_refused_wherever_it_is(monkeypatch):
+    monkeypatch.setattr(row_source, "BATCH", 5)
+    times = np.array(["2026-04-03 10:00"] * 11 + ["soon"])
+    log = Log(good() | {"at": times}, order_by="at")
+    with error_matching(LogError, "E143 column 'at' contains text: rows can be ordered by numbers"):
+        content(log)
 
 
 def test_files_are_sorted_together(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -116,3 +118,20 @@ def test_predictions_outside_the_span_have_no_effective_rows():
     assert out[0, 1] == pytest.approx(0.0, abs=1e-9)
     assert 1 / least[0, 1] == pytest.approx(100)
     assert (out[1:, 1] > 0.4).all()
+
+
+@pytest.mark.slow
+def test_columns_after_a_category_keep_their_names():
+    rng, n = np.random.default_rng(0), 400
+    data = {
+        "ward": rng.choice(["er", "icu", "step-down"], n), "hr": rng.uniform(60.0, 140.0, n),
+        "action": rng.integers(0, 2, n), "reward": rng.normal(size=n),
+        "behavior_prob": np.full(n, 0.5),
+    }  # fmt: skip
+    log = sb.Log(data, observations=["ward", "hr"], bandit=True)
+    parts = sb.evaluate(log, "always:1").as_dict()["verdicts"][0]["support"]["parts"]
+    assert {part["column"] for part in parts} == {"ward=er", "ward=icu", "ward=step-down", "hr"}
+    described = {part["where"] for part in parts if part["column"] == "ward=icu"}
+    assert described == {"ward = icu", "ward ≠ icu"}
+    ranges = " ".join(part["where"] for part in parts if part["column"] == "hr")
+    assert min(map(float, re.findall(r"[0-9.]+", ranges))) > 60.0

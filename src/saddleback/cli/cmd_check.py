@@ -107,6 +107,10 @@ def _repairs(log: LogFiles, summary: LogSummary) -> list[str]:
     done = [f"rows sorted by episode and {log.settings['order_by']}"] * bool(
         log.settings["order_by"]
     )
+    values = log.settings["reward_values"]
+    if values:
+        listed = ", ".join(f"{text} = {number:g}" for text, number in values.items())
+        done.append(f"rewards read from text: {listed}")
     done += summary.altered.repairs
     return [f"wrote {summary.rows:,} rows:", *(f"  {line}" for line in done or ["nothing changed"])]
 

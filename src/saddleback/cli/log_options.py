@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SETTINGS = (
     "observations", "categorical", "actions", "columns", "order_by", "episodes_end", "fill_reward",
-    "min_prob", "drop_bad", "drop_autoreset", "time_limit", "bandit",
+    "reward_values", "min_prob", "drop_bad", "drop_autoreset", "time_limit", "bandit",
 )  # fmt: skip
 """Options that are parameters of `saddleback.Log`."""
 
@@ -91,6 +91,22 @@ def _parse_columns(
     return columns or None
 
 
+def _parse_values(context: Any, parameter: Any, text: str | None) -> dict[str, float] | None:
+    """Return numbers by the text that they stand for."""
+    values = {}
+    for pair in text.split(",") if text else ():
+        name, separator, number = pair.rpartition("=")
+        try:
+            values[name] = float(number)
+        except ValueError:
+            separator = ""
+        if not separator:
+            raise click.UsageError(
+                f"--reward-values {pair}: write TEXT=NUMBER, such as died=-1,discharged=1."
+            )
+    return values or None
+
+
 def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options for reading a log; pass them on as one argument, ``log``.
 
@@ -132,6 +148,10 @@ def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
             ),
             click.option(
                 "--fill-reward", type=float, metavar="R", help="Reward where it is missing: 0."
+            ),
+            click.option(
+                "--reward-values", callback=_parse_values, metavar="TEXT=R,…",
+                help="Reward of each value that is text: died=-1,discharged=1.",
             ),
             click.option("--min-prob", type=float, help="Clip propensities from below at this."),
             click.option(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any
@@ -17,6 +17,7 @@ from saddleback.log.categories import Categories, one_hot
 from saddleback.log.column_types import decode_dictionary, is_text
 from saddleback.log.diagnostics import MAX_LOCATIONS, Location
 from saddleback.log.schema import ColumnRoles
+from saddleback.log.text_rewards import decode_rewards
 
 TABLES = dict[str, FloatArray]
 
@@ -125,11 +126,12 @@ class Decoder:
         n_actions: int,
         tables: Iterable[str],
         categories: Categories = MappingProxyType({}),
+        reward_values: Mapping[str, float] | None = None,
     ) -> None:
         self._roles, self._actions, self._n_actions = roles, actions, n_actions
         self._numbers_are_names = action_numbers(actions or ()) is not None
         self._tables = [name for name in tables if name in roles.tables]
-        self._categories = categories
+        self._categories, self._reward_values = categories, reward_values
         self._row, self._last_id, self._length = 0, None, 0
 
     def __call__(self, batch: Any) -> DecodedRows:
@@ -165,7 +167,7 @@ class Decoder:
             next_observations=self._matrix(batch, next_columns) if next_columns else None,
             actions=self._actions_of(batch, invalid),
             # A copy: Arrow's memory is read-only, which compiled kernels treat as another type.
-            rewards=as_floats(batch.column(names["reward"])).copy(),
+            rewards=self._rewards(batch.column(names["reward"])).copy(),
             terminated=_flags(batch, names.get("terminated")),
             truncated=_flags(batch, names.get("truncated")),
             propensity=propensity,
@@ -193,6 +195,10 @@ class Decoder:
         if self._last_id is not None:
             starts[0] = ids[0].as_py() != self._last_id
         return starts
+
+    def _rewards(self, column: Any) -> FloatArray:
+        rewards = decode_rewards(column, self._reward_values)
+        return as_floats(column) if rewards is None else rewards
 
     def _matrix(self, batch: Any, columns: tuple[str, ...]) -> FloatArray:
         if self._roles.as_list and columns in (

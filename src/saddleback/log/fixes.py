@@ -10,7 +10,7 @@ from saddleback.errors import ESTIMATE_PROPENSITIES, Fix
 from saddleback.log.categories import sorted_names
 from saddleback.log.diagnostics import Finding
 from saddleback.log.likely_columns import listed_columns, order_column
-from saddleback.log.missing_columns import likely_unused
+from saddleback.log.missing_columns import likely_unused, map_propensities
 from saddleback.log.row_checks import RowChecks
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Fixes:
         likely = likely_unused("behavior_prob", self._schema, log.roles.all_columns)
         if likely is None or log.ignore_propensities:
             return ESTIMATE_PROPENSITIES
-        return Fix("If this column has them, map it", "columns", {"behavior_prob": likely})
+        return map_propensities(likely)
 
     def _incomplete_column(self, finding: Finding) -> Finding:
         fix = finding.fix

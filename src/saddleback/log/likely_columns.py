@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from saddleback.errors import Fix
+from saddleback.log.column_types import is_text
 
 NAMES = {
     "episode_id": {
@@ -20,7 +21,8 @@ NAMES = {
         "action", "arm", "choice", "decision", "dose", "intervention", "offer", "treatment",
     },
     "reward": {
-        "click", "clicks", "cost", "outcome", "payoff", "profit", "reward", "rewards", "score",
+        "bought", "click", "clicked", "clicks", "conversion", "converted", "cost", "outcome",
+        "payoff", "profit", "purchase", "purchased", "revenue", "reward", "rewards", "score",
         "utility",
     },
     "behavior_prob": {"prob", "probability", "propensity", "pscore"},
@@ -32,6 +34,9 @@ NAMES = {
     "step": {"step", "timestep"},
 }  # fmt: skip
 """Words in the names of columns that have a role."""
+
+IDS = {"customer", "id", "ids", "index", "key", "name", "user", "uuid"}
+"""Words in the names of columns that tell rows or persons apart."""
 
 TIMES = {
     "time", "timestamp", "timestep", "charttime", "date", "day", "hour", "minute", "second", "step",
@@ -94,6 +99,7 @@ def order_column(schema: Any, *, without: str | None = None) -> str | None:
         if TIMES & words(column.name)
         and (pa.types.is_integer(column.type) or pa.types.is_floating(column.type))
     ]  # fmt: skip
+    times += [c.name for c in schema if is_text(c.type) and (TIMES | {"at"}) & words(c.name)]
     return next((name for name in times if name != without), None)
 
 

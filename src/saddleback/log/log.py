@@ -39,6 +39,11 @@ from saddleback.log.schema import ColumnRoles
 from saddleback.log.segmentation import SEGMENT, Segment
 from saddleback.log.sorted_rows import SortedSource
 from saddleback.log.summary import LogSummary
+from saddleback.log.text_rewards import (
+    check_all_have_a_number,
+    check_reward_values,
+    with_values_of_rewards,
+)
 from saddleback.policies import Policy
 
 
@@ -101,6 +106,8 @@ class Log:
         the row has that value and 0 elsewhere.
     fill_reward
         Reward where it is missing: 0 if rewards are known only at the end.
+    reward_values
+        Reward of each value, if they are logged as text: ``{"died": -1, "discharged": 1}``.
     segment
         Number of steps after which a long episode is split, so that memory stays bounded.
     bandit
@@ -145,6 +152,7 @@ class Log:
     episodes_end: Literal["terminated", "truncated"] | None = None
     categorical: Sequence[str] | Mapping[str, Sequence[str]] | None = None
     fill_reward: float | None = None
+    reward_values: Mapping[str, float] | None = None
     segment: int = SEGMENT
     bandit: bool = False
 
@@ -156,6 +164,8 @@ class Log:
             _registry.check_name("episodes_end", self.episodes_end, FLAGS)
         if self.fill_reward is not None:
             _validate.number("Log", "fill_reward", self.fill_reward)
+        if self.reward_values is not None:
+            check_reward_values(self.reward_values)
         if self.min_prob is not None:
             _validate.positive("Log", "min_prob", _validate.unit("Log", "min_prob", self.min_prob))
         _validate.count("Log", "segment", self.segment)
@@ -173,10 +183,14 @@ class Log:
             roles = common_roles(
                 self.sources, self._declared_observations, columns,
                 FLAGS if self.episodes_end is not None else (), list(self.categorical or ()),
-                () if self.order_by is None else ("step",),
+                () if self.order_by is None else ("step",), self.reward_values is not None,
             )  # fmt: skip
         except LogError as error:
-            raise LogError(*with_bandit_hint(error.findings)) from None
+            findings = with_bandit_hint(error.findings)
+            reward = columns.get("reward", "reward")
+            raise LogError(*with_values_of_rewards(findings, self.sources, reward)) from None
+        if self.reward_values is not None:
+            check_all_have_a_number(self.sources, roles.names["reward"], self.reward_values)
         if self.order_by is not None and not isinstance(self.sources[0], SortedSource):
             names, ids = roles.all_columns, roles.names["episode_id"]
             source = SortedSource.of(self.sources, names, ids, self.order_by)
@@ -296,7 +310,7 @@ class Log:
         options = [f'time_limit="{self.time_limit}"']
         for name in (
             "min_prob", "drop_bad", "drop_autoreset", "estimated",
-            "order_by", "episodes_end", "fill_reward",
+            "order_by", "episodes_end", "fill_reward", "reward_values",
         ):  # fmt: skip
             value = getattr(self, name)
             if value is not None and value is not False:
@@ -339,7 +353,10 @@ class Log:
 
     def decoder(self, tables: Sequence[str] = ()) -> Decoder:
         """Return a decoder of the rows."""
-        return Decoder(self.roles, self.action_names, self.n_actions, tables, self.categories)
+        return Decoder(
+            self.roles, self.action_names, self.n_actions, tables, self.categories,
+            self.reward_values,
+        )  # fmt: skip
 
     def reader(self, tables: Sequence[str] = ()) -> LogReader:
         """Return a pass over the log that also collects its findings and its summary."""

@@ -8,10 +8,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+
 from saddleback.errors import Fix
 from saddleback.log.column_types import FITS, FLAGS, is_number, is_text
 from saddleback.log.diagnostics import Finding
 from saddleback.log.likely_columns import (
+    IDS,
     PLACEHOLDER,
     TIMES,
     likely_column,
@@ -69,13 +72,28 @@ class MissingColumns:
             findings.append(self._one(role, columns.get(role, role)))
         return [*findings, *([self._flags(flags)] if flags else [])]
 
+    def propensities(self) -> list[Finding]:
+        """Return a warning if a column probably has the propensities, but is not mapped."""
+        name = self.likely("behavior_prob")
+        if name is None:
+            return []
+        return [Finding("W106", "the log has no propensities.", map_propensities(name))]
+
     def _one(self, role: str, name: str) -> Finding:
         content = f" ({HINTS[role]})" if role in HINTS else ""
         columns = mapping(role, name, self._fitting(role))
         if role == "action" and not (columns and columns[role] in self._free):
-            real = [name for name in self._free if is_number(self._schema.field(name).type)]
+            real = [
+                column for column in self._free
+                if pa.types.is_floating(self._schema.field(column).type)
+            ]  # fmt: skip
             likely = likely_column(role, name, real)
-            columns = columns if likely is None else {"action_0": likely}
+            if likely is not None or (columns is None and real):
+                columns = {"action_0": likely or PLACEHOLDER}
+        if role == "reward" and not (columns and columns[role] in self._free):
+            texts = [name for name in self._free if is_text(self._schema.field(name).type)]
+            likely = likely_column(role, name, texts)
+            columns = columns if likely is None else {role: likely}
         message = f"column {name!r} is missing.{self._all()}"
         if columns is None:
             return Finding("E100", f"{message} Add it{content}.")
@@ -102,8 +120,12 @@ class MissingColumns:
         return likely_column(role, role, self._fitting(role))
 
     def _fitting(self, role: str) -> list[str]:
-        """Return the columns without a role that have its type."""
-        return [name for name in self._free if FITS[role](self._schema.field(name).type)]
+        """Return the columns without a role that have its type; only steps may be a time."""
+        return [
+            name for name in self._free
+            if FITS[role](self._schema.field(name).type)
+            and (role == "step" or not TIMES & words(name))
+        ]  # fmt: skip
 
     def observations(self) -> Finding:
         """Return the error of a log without columns that are recognised as observations."""
@@ -130,7 +152,7 @@ class MissingColumns:
         return [
             name for name in left
             if (is_number(kind := self._schema.field(name).type) or is_text(kind))
-            and not TIMES & words(name)
+            and not (TIMES | IDS) & words(name)
         ]  # fmt: skip
 
     def listed(self, observations: Sequence[str]) -> list[Finding]:
@@ -160,6 +182,11 @@ class MissingColumns:
             return ""
         self._is_listed = True
         return f" {list_columns(self._schema.names)}"
+
+
+def map_propensities(name: str) -> Fix:
+    """Return the fix of a log whose propensities are in a column of another name."""
+    return Fix("If this column has them, map it", "columns", {"behavior_prob": name})
 
 
 def likely_unused(role: str, schema: Any, used: Collection[str]) -> str | None:

@@ -237,8 +237,8 @@ class LogReader:
                 findings.append(
                     Finding(
                         "W154",
-                        'time_limit="task" treats truncation as the end of the task, but the '
-                        "observation does not include the time: only the marginal estimate of "
+                        "truncation is taken as the end of the task, but the observation does not "
+                        "include the time: only the marginal estimate of "
                         "that many steps accounts for it. For others, add the remaining time.",
                     )
                 )

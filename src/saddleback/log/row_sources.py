@@ -142,16 +142,17 @@ def common_roles(
     optional: Sequence[str] = (),
     categorical: Sequence[str] = (),
     unused: Sequence[str] = (),
+    text_rewards: bool = False,
 ) -> ColumnRoles:
     """Return the column roles that all sources share; sources that differ are errors.
 
-    ``optional``, ``categorical`` and ``unused`` are those of `resolve`.
+    The other parameters are those of `resolve`.
     """
     first = sources[0]
     if not sum(source.rows for source in sources):
         named = f"{first.name} has" if len(sources) == 1 else f"all {len(sources)} files have"
         raise LogError(Finding("E193", f"the log is empty: {named} no rows."))
-    options = (observations, columns, optional, categorical, unused)
+    options = (observations, columns, optional, categorical, unused, text_rewards)
     roles, errors = resolve(first.schema, *options)
     if roles is None:
         raise LogError(*errors)

@@ -91,11 +91,13 @@ def resolve(
     optional: Sequence[str] = (),
     categorical: Sequence[str] = (),
     unused: Sequence[str] = (),
+    text_rewards: bool = False,
 ) -> tuple[ColumnRoles | None, list[Finding]]:
     """Identify the columns of an Arrow schema; None and the errors if that fails.
 
     ``optional`` are required columns that the log may lack, ``categorical`` columns of the
     observation that are categories, besides those of text, and ``unused`` roles not to look for.
+    With ``text_rewards``, rewards may be text.
     """
     for name in columns:
         if not re.fullmatch(r"action_[0-9]+", name):
@@ -130,6 +132,8 @@ def resolve(
         schema, observed, next_columns, as_list, dimensions, categories, errors
     )
     for role, fits in FITS.items():
+        if role == "reward" and text_rewards:
+            continue
         if role in names and not fits(schema.field(names[role]).type):
             kind = schema.field(names[role]).type
             message = f"column {names[role]!r} contains {content(kind)}; {EXPECTED[role]}."
@@ -141,6 +145,8 @@ def resolve(
         _check_gaps(prefix, available, errors)
     tables = {"action": actions} if actions else _probability_tables(schema, observed, errors)
     if errors:
+        if not ({"behavior_prob", "behavior_logp"} & {*names} or "mu" in tables):
+            errors += missing.propensities()
         return None, errors
     roles = ColumnRoles(
         names,

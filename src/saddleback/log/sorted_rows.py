@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from saddleback._typing import IntArray
 from saddleback.errors import Fix, InvalidParameter
-from saddleback.log.column_types import decode_dictionary, is_text
+from saddleback.log.column_types import content, decode_dictionary, is_text
 from saddleback.log.diagnostics import Finding, LogError, format_rows
 from saddleback.log.likely_columns import SIMILAR, order_column
 from saddleback.log.row_source import RowSource
@@ -81,17 +81,8 @@ class SortedSource(RowSource):
             close = difflib.get_close_matches(order, first.schema.names, n=1, cutoff=SIMILAR)
             other = next(iter(close), order_column(first.schema))
             raise LogError(_bad_order("E100", message, "", other))
-        kind = first.schema.field(order).type
-        if not (
-            pa.types.is_temporal(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
-        ):
-            content = "text" if is_text(kind) else str(kind)
-            message = (
-                f"column {order!r} contains {content}: rows can be ordered by numbers, dates or "
-                "times such as 2026-04-03 10:00."
-            )
-            other = order_column(first.schema, without=order)
-            raise LogError(_bad_order("E143", message, "Convert it", other))
+        if not _has_order(first, order):
+            raise LogError(_not_ordered(first.schema, order))
         names = list(dict.fromkeys([*columns, order]))
         empty = pa.RecordBatch.from_pylist([], first.schema)
         schema = _without_dictionaries(empty.select(names)).schema
@@ -196,16 +187,21 @@ class SortedSource(RowSource):
 
     def _sorted_table(self, table: Any) -> Any:
         """Sort all rows of some episodes; count the rows whose order is not determined."""
-        missing = table[self.order].null_count
-        if pa.types.is_floating(table[self.order].type):
-            missing += int(pc.sum(pc.is_nan(table[self.order])).as_py() or 0)
+        order = table[self.order]
+        if is_text(order.type):
+            order = _as_times(order)
+            if order is None:
+                raise LogError(_not_ordered(self.parts[0].schema, self.order))
+        missing = order.null_count
+        if pa.types.is_floating(order.type):
+            missing += int(pc.sum(pc.is_nan(order)).as_py() or 0)
         if missing:
             message = (
                 f"{self.order} has no value in {format_rows(missing)}: they cannot be ordered."
             )
             other = order_column(self.parts[0].schema, without=self.order)
             raise LogError(_bad_order("E121", message, "Fill in the values", other))
-        keys = pa.table({"episode": table[self.episode], "order": table[self.order]})
+        keys = pa.table({"episode": table[self.episode], "order": order})
         index = pc.sort_indices(keys, [("episode", "ascending"), ("order", "ascending")])
         keys = keys.take(index)
         if len(keys) > 1:
@@ -214,6 +210,37 @@ class SortedSource(RowSource):
             )
             self._state["ties"] += int(pc.sum(ties).as_py() or 0)
         return table.take(index).combine_chunks()
+
+
+def _has_order(source: RowSource, name: str) -> bool:
+    """Whether rows can be ordered by a column: of text, by the first rows."""
+    kind = source.schema.field(name).type
+    if is_text(kind):
+        first = next(iter(source.batches([name])), None)
+        return first is None or _as_times(first.column(0)) is not None
+    types = pa.types
+    return bool(types.is_temporal(kind) or types.is_integer(kind) or types.is_floating(kind))
+
+
+def _as_times(column: Any) -> Any:
+    """Return text such as 2026-04-03 10:00 as times; None if it has another format."""
+    text = column.cast(pa.large_string())
+    for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
+        try:
+            return text.cast(kind)
+        except pa.ArrowInvalid:
+            continue
+    return None
+
+
+def _not_ordered(schema: Any, order: str) -> Finding:
+    """Return the error of a column of a type that rows cannot be ordered by."""
+    kind = schema.field(order).type
+    message = (
+        f"column {order!r} contains {content(kind)}: rows can be ordered by numbers, dates or "
+        "times such as 2026-04-03 10:00."
+    )
+    return _bad_order("E143", message, "Convert it", order_column(schema, without=order))
 
 
 def _bad_order(code: str, message: str, repair: str, other: str | None) -> Finding:
@@ -233,9 +260,14 @@ def _range_index(ids: Any, limits: list[Any]) -> IntArray:
 
 
 def _without_dictionaries(batch: Any) -> Any:
-    """Return a batch without dictionary encoding, which may differ between batches."""
+    """Return a batch without dictionary encoding, which may differ between batches.
+
+    Text is ``large_string``, since views of text cannot be sorted.
+    """
     columns = [
-        decode_dictionary(column) if pa.types.is_dictionary(column.type) else column
+        decode_dictionary(column)
+        if pa.types.is_dictionary(column.type) or is_text(column.type)
+        else column
         for column in batch.columns
     ]
     return pa.RecordBatch.from_arrays(columns, batch.schema.names, metadata=batch.schema.metadata)

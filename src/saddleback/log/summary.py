@@ -206,7 +206,8 @@ class LogSummary(Tabular):
             stamp = " (estimated)" if self.estimated else ""
             lines.append(f"behavior_prob{stamp}  min {low:.4g}  median {median:.4g}")
         else:
-            lines.append("behavior_prob  unknown; it can be estimated")
+            estimable = "" if self.action_range else "; it can be estimated"
+            lines.append(f"behavior_prob  unknown{estimable}")
         if not self.errors:
             lines[-1] += f"   OK: {'' if self.holds_decisions else 'order, flags, '}no NaN"
         if self.estimated:

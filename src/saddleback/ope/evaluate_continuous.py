@@ -137,8 +137,10 @@ def evaluate_continuous(
     part = sample.thinned(ESTIMATE_ROWS if is_main else OPINION_ROWS)
     if is_main and log.time_limit == "task":
         part, horizon = sample_episodes(log, named, ESTIMATE_ROWS, horizon)
+    not_needed: tuple[str, ...] = ()
     if horizon is not None:  # known to the estimate, so the observation need not tell the time
-        kept = tuple(finding for finding in summary.findings if finding.code != "W154")
+        not_needed = ("W154",)
+        kept = tuple(finding for finding in summary.findings if finding.code not in not_needed)
         summary = replace(summary, findings=kept)
     order = np.argsort(sample.numbers)  # the episodes of ``part`` by their position in ``sample``
     where = order[np.searchsorted(sample.numbers, part.numbers, sorter=order)]
@@ -146,7 +148,7 @@ def evaluate_continuous(
 
     policies = [SampledPolicy.of(policy, chosen, sample) for policy in named]
     joint = JointSums(chosen, sample, gamma, (*policies, SampledPolicy.logged(sample)))
-    findings = tuple(reader.findings())
+    findings = tuple(one for one in reader.findings() if one.code not in not_needed)
     if automatic:
         findings += tuple(unused_columns(part, log.observation_names))
     if len(sample.starts) < sample.total:

@@ -51,7 +51,7 @@ class EvidenceReducer:
         K = log.n_actions
         self._log, self._sums, self._features = log, sums, features
         self._episode_id, self._rows = episode_id, EpisodeFold(1)
-        self._columns = [Column.of(n, sample[:, k]) for k, n in enumerate(log.roles.observations)]
+        self._columns = [Column.of(n, sample[:, k]) for k, n in enumerate(log.observation_names)]
         size = min(log.rows // ROWS_PER_PAIR, MAX_PAIRS) // K
         cells = EncodeOnce(Cells.of(sample, int(np.clip(size, 1, MAX_CELLS))))
         self._actions = ActionCounts(K, self._columns)

@@ -122,6 +122,8 @@ class Column:
     ('hr > 152.8', 'hr ≤ 66.2')
     >>> Column.of("ward", np.array([1.0, 2.0, 2.0, 5.0])).describe(1, above=None)
     'ward = 2'
+    >>> Column.of("ward=icu", np.array([0.0, 1.0, 0.0])).describe(0, above=False)
+    'ward ≠ icu'
     """
 
     name: str
@@ -146,6 +148,9 @@ class Column:
     def describe(self, part: int, above: bool | None) -> str:
         """Describe a part (``above`` None), all above its lower end, or all below its upper end."""
         if self.values is not None and (above is None or len(self.values) <= 2):
+            name, is_category, category = self.name.partition("=")
+            if is_category and len(self.values) <= 2:
+                return f"{name} {'=' if self.values[part] else '≠'} {category}"
             return f"{self.name} = {self.values[part]:.10g}"
         if above is None:
             low = f"{self.edges[part - 1]:.10g} < " if part else ""
