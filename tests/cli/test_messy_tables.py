@@ -5,6 +5,8 @@ import re
 
 import numpy as np
 import pandas
+import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -157,3 +159,31 @@ def test_outcomes_that_are_text(folder):
     assert "rewards read from text: died = -1, well = 2" in text
     rewards = table["outcome"].map({"died": -1.0, "well": 2.0}).fillna(0.0)
     np.testing.assert_array_equal(pq.read_table(out)["reward"], rewards)
+
+
+def test_a_table_of_any_names_is_ready_after_two_failed_checks(tmp_path):
+    rng, n = np.random.default_rng(0), 80
+    visit, hour = np.repeat(np.arange(n), 3), np.tile([0, 1, 2], n)
+    last = hour == 2
+    table = pa.table(
+        {
+            "hospital_stay": [f"S{v:03}" for v in visit],
+            "charted_at": np.datetime64("2026-01-01T08:00:00") + 3600 * (24 * visit + hour),
+            "hr": rng.normal(90, 10, 3 * n), "unit": np.array(["ER", "ICU"])[visit % 2],
+            "treatment": rng.choice(["low", "high"], 3 * n),
+            "outcome": pa.array(rng.normal(size=3 * n), mask=~last),
+            "propensity": pa.array(np.full(3 * n, 0.5), mask=rng.random(3 * n) < 0.3),
+        }
+    )  # fmt: skip
+    path = tmp_path / "stays.csv"
+    pyarrow.csv.write_csv(table.take(rng.permutation(3 * n)), path)
+    options, failed = [], 0
+    while (answer := run("check", path, "--quiet", *options))[0] != 0:
+        failed += 1
+        assert failed <= 2, answer[1]
+        options += [
+            word for pair in re.findall(r": (--[a-z-]+) (\S+)\.(?= |$)", answer[1]) for word in pair
+        ]
+    assert failed == 2
+    assert "240 rows, 80 episodes (mean 3) terminated 80" in answer[1]
+    assert answer[1].endswith("Ready.")

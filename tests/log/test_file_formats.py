@@ -177,6 +177,12 @@ def test_a_wrong_extension_is_recognised(writer, name, message, tmp_path):
         (b"\xff\xff\xff\xffabc", "log.arrow", "cannot be read as Arrow ("),
         (b"ARROW1abc", "log.feather", "cannot be read as Arrow ("),
         (b"\0\1\2\3", "log.csv.parquet", "cannot be read as Parquet ("),
+        (b"0,1.5,-2e3,x\n1,2,3,y\n", "log.csv", "has no header: its first line must name the "
+         "columns."),
+        (b"a,b\n1,Z\xfcrich\n", "log.csv", "cannot be read as CSV (line 2 or below: column 'b' is "
+         "not UTF-8). Save it as UTF-8."),
+        (b"a,Z\xfcrich\n1,2\n", "log.csv", "cannot be read as CSV ('utf-8' codec can't decode byte "
+         "0xfc in position 3: invalid start byte). Save it as UTF-8."),
     ],
 )  # fmt: skip
 def test_files_that_cannot_be_read_say_why(content_bytes, name, message, tmp_path):

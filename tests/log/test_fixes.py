@@ -115,6 +115,10 @@ CASES = {
     "a step that is missing": (
         with_value("step", [5], None) | {"day": HOURS}, {}, "E121", ("order_by", "day")
     ),
+    "a flag without values": (
+        BARE | {"truncated": pa.nulls(12), "terminated": LAST}, {}, "E143",
+        ("episodes_end", "truncated"),
+    ),
     "a flag that is missing": (
         with_value("terminated", [5], None), {}, "E121", ("episodes_end", "terminated")
     ),
@@ -230,6 +234,25 @@ def test_a_policy_with_more_actions_than_the_log():
         evaluate(BARE, policy, gamma=0.9)
     with error_matching(LogError, "Its actions are a, b, c.", 'actions=["a", "b", "c", "NAME"].'):
         evaluate(Log(BARE, actions=["a", "b", "c"]), policy, gamma=0.9)
+
+
+@pytest.mark.parametrize(("low", "high"), [(50.0, 50.0), (1.0, 100.0), (20.0, 80.0)])
+def test_percentages_are_recognised(low, high):
+    (finding,) = errors(BARE | {"behavior_prob": np.linspace(low, high, 12)})
+    assert str(finding).endswith("these look like percentages. Divide them by 100.")
+    (finding,) = errors(BARE | {"behavior_prob": np.append(np.full(11, 0.5), high + 1)})
+    assert "percentages" not in str(finding)
+
+
+def test_a_text_among_measurements_is_no_category():
+    column = np.array([f"{x / 8}" for x in range(11)] + ["?"])
+    data = without("next_obs_0", "next_obs_1", data=BARE) | {"obs_1": column}
+    (finding,) = errors(data)
+    assert str(finding) == (
+        "E142 observation column 'obs_1' contains '?' among numbers: leave the value out if it is "
+        'missing. Or list the observations without it: observations=["obs_0"].'
+    )
+    assert not errors(data | {"obs_1": np.array([f"{x}" for x in range(11)] + ["V58"])})
 
 
 def test_files_that_share_some_observations():

@@ -131,7 +131,7 @@ ROWS = {
     ),
     "two blocks": (
         with_value("episode_id", slice(8, 12), 10),
-        "E131 episode 10 appears in two separate blocks (rows 0-3, 8-11). Each begins at step 0: give different episodes different ids.",
+        "E131 episode 10 appears in two separate blocks (rows 0-3, 8-11). Each begins at step 0: give different episodes different ids, or remove the copy.",
     ),
     "flag in mid-episode": (
         with_value("terminated", [1], True),

@@ -130,7 +130,8 @@ def test_a_copied_file_is_detected_by_its_episodes(file, tmp_path):
     copy.write_bytes(file.read_bytes())
     assert errors_of(Log([file, copy])) == (
         "E131 episode 10 appears in two separate blocks (rows 0-3, 12-15) (and 2 more such "
-        "episodes). Each begins at step 0: give different episodes different ids."
+        "episodes). Each begins at step 0: give different episodes different ids, or remove the "
+        "copy."
     )
 
 

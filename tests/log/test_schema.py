@@ -55,7 +55,7 @@ COLUMNS = {
     "lists of text": (without("obs_0") | {"obs": np.array([["a", "b"]] * 12)}, {}, "E142 column 'obs' contains fixed_size_list<item: string>[2]: observations must be fixed-size lists of numbers"),
     "next list of another length": (without("obs_0") | {"obs": np.ones((12, 2)), "next_obs": np.ones((12, 3))}, {}, "E142 column 'next_obs' contains fixed_size_list<item: double>[3]: observations must be fixed-size lists of numbers, pa.list_(pa.float64(), 2)"),
     "text reward": (good() | {"reward": np.array(["1"] * 12)}, {}, "E143 column 'reward' contains text; rewards must be numbers."),
-    "text flag": (good() | {"terminated": np.array(["no"] * 12)}, {}, "E143 column 'terminated' contains text; flags must be True or False."),
+    "text flag": (good() | {"terminated": np.array(["no"] * 12)}, {}, "E143 column 'terminated' contains text; flags must be true or false."),
     "real step": (good() | {"step": np.arange(12.0)}, {}, "E143 column 'step' contains double; steps must be integers 0 … T−1."),
     "real action": (good() | {"action": np.linspace(0, 1, 12)}, {}, "E143 column 'action' contains double; actions must be integers 0 … K−1 or names, and those of continuous actions are named action_0, action_1 and so on."),
     "real episode": (good() | {"episode_id": np.linspace(0, 1, 12)}, {}, "E143 column 'episode_id' contains double; episode ids must be integers or text."),

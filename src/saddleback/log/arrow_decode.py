@@ -278,6 +278,8 @@ def _flags(batch: Any, name: str | None) -> BoolArray:
     if name is None:
         return np.zeros(batch.num_rows, dtype=np.bool_)
     column = batch.column(name)
+    if pa.types.is_null(column.type):
+        return np.zeros(batch.num_rows, dtype=np.bool_)
     if column.null_count:
         column = column.fill_null(False if pa.types.is_boolean(column.type) else 0)
     return np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.bool_)

@@ -22,6 +22,9 @@ from saddleback.log.row_source import RowSource
 MAX_CATEGORIES = 100
 """Largest number of different values of a column."""
 
+MAX_TEXTS, LEAST_NUMBERS = 3, 10
+"""Different texts and numbers with which a column is taken as one of numbers."""
+
 MISSING = "missing"
 """Category of rows without a value."""
 
@@ -49,6 +52,24 @@ def are_numbers(names: Iterable[str]) -> bool:
         return False
 
 
+def text_among_numbers(values: Iterable[str]) -> str | None:
+    """Return a text that makes a column of measurements one of text, such as "?"; usually None.
+
+    Examples
+    --------
+    >>> text_among_numbers(["?", *(f"{k / 8}" for k in range(20))])
+    '?'
+    >>> text_among_numbers(["er", "icu", "4.5"])
+    """
+    values = list(values)
+    texts = [value for value in values if not are_numbers([value])]
+    numbers = [float(value) for value in values if value not in texts]
+    real = any(number % 1 for number in numbers)
+    if not real or not 0 < len(texts) <= MAX_TEXTS or len(numbers) < LEAST_NUMBERS:
+        return None
+    return min(texts)
+
+
 def find_categories(
     sources: Sequence[RowSource],
     columns: Sequence[str],
@@ -72,6 +93,12 @@ def find_categories(
                     raise LogError(Finding("E142", message, without_column(name, observations)))
     categories = {name: tuple(map(str, names)) for name, names in declared.items()}
     for name, seen in values.items():
+        if text := text_among_numbers(seen - {None}):
+            message = (
+                f"observation column {name!r} contains {text!r} among numbers: leave the value out "
+                "if it is missing."
+            )
+            raise LogError(Finding("E142", message, without_column(name, observations)))
         missing = (MISSING,) if None in seen and MISSING not in seen else ()
         categories[name] = sorted_names(seen - {None}) + missing
     return categories

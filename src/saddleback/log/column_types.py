@@ -14,8 +14,8 @@ EXPECTED = {
     "behavior_prob": "probabilities must be numbers",
     "behavior_logp": "log-probabilities must be numbers",
     "step": "steps must be integers 0 … T−1",
-    "terminated": "flags must be True or False",
-    "truncated": "flags must be True or False",
+    "terminated": "flags must be true or false",
+    "truncated": "flags must be true or false",
     "action": "actions must be integers 0 … K−1 or names, and those of continuous actions are "
     "named action_0, action_1 and so on",
     "episode_id": "episode ids must be integers or text",

@@ -72,7 +72,9 @@ class Fixes:
     def _split_episodes(self, finding: Finding) -> Finding:
         """Return the error of an episode in two blocks: not sorted, or an id that is used twice."""
         if self._step is not None and not self._checks.problems.codes & {"E130", "E134"}:
-            advice = "Each begins at step 0: give different episodes different ids."
+            advice = (
+                "Each begins at step 0: give different episodes different ids, or remove the copy."
+            )
             return _without_fix(finding, advice)
         if not self._can_sort:
             advice = "Give different episodes different ids, or add a time to sort the rows by."

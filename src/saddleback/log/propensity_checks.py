@@ -109,6 +109,8 @@ class PropensityChecks:
         """Return other keys of the problems whose kind depends on all rows."""
         if self.low < 0.0 and self.high <= 0.0:
             return {"E102 < 0": "E102 log", "E101": None}
+        if 1.0 <= self.low < self.high <= 100.0 or 1.0 < self.low == self.high <= 100.0:
+            return {"E102 > 1": "E102 percent"}
         return {} if min_prob is None else {"E101": None, "E101 > 0": None}
 
     def findings(self, n_rows: int, n_actions: int) -> list[Finding]:

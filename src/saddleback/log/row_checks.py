@@ -48,6 +48,10 @@ MESSAGES: dict[str, tuple[str, Fix | None]] = {
         "actions, in columns action_0, action_1 and so on.",
         REPLACE_PROPENSITIES,
     ),
+    "E102 percent": (
+        "{0} is > 1 on {rows}, and nowhere below: these look like percentages. Divide them by 100.",
+        None,
+    ),
     "E102 < 0": (
         "{0} is < 0 on {rows}: probabilities must lie in (0, 1].", REPLACE_PROPENSITIES,
     ),

@@ -145,7 +145,7 @@ def _similar_file(path: str) -> str:
         files = os.listdir(folder or ".")
     except OSError:
         return f" There is no folder {folder}." if folder else ""
-    close = difflib.get_close_matches(name, files, n=1)
+    close = difflib.get_close_matches(name, files, n=1, cutoff=0.75)
     return f" Did you mean {os.path.join(folder, close[0])}?" if close else ""
 
 
@@ -157,4 +157,6 @@ def unreadable(path: str, kind: str, error: Exception | str) -> Finding:
         return Finding("E190", f"{path} cannot be read: {error.strerror or error}.")
     reason = str(error).split("\n")[0].rstrip(".")
     fix = "It may be incomplete or in another format: write it again, or leave it out."
+    if reason.endswith("is not UTF-8") or isinstance(error, UnicodeDecodeError):
+        fix = "Save it as UTF-8."
     return Finding("E190", f"{path} cannot be read as {kind} ({reason}). {fix}")

@@ -20,7 +20,15 @@ import pyarrow as pa
 
 from saddleback._registry import check_name
 from saddleback.errors import Fix
-from saddleback.log.column_types import EXPECTED, FITS, content, is_action, is_number, is_text
+from saddleback.log.column_types import (
+    EXPECTED,
+    FITS,
+    FLAGS,
+    content,
+    is_action,
+    is_number,
+    is_text,
+)
 from saddleback.log.diagnostics import Finding
 from saddleback.log.likely_columns import listed_columns, without_column
 from saddleback.log.missing_columns import OPTIONAL, MissingColumns, list_columns
@@ -132,10 +140,11 @@ def resolve(
         schema, observed, next_columns, as_list, dimensions, categories, errors
     )
     for role, fits in FITS.items():
-        if role == "reward" and text_rewards:
-            continue
-        if role in names and not fits(schema.field(names[role]).type):
-            kind = schema.field(names[role]).type
+        if role in names and not fits(kind := schema.field(names[role]).type):
+            if (role == "reward" and text_rewards and is_text(kind)) or (
+                role in FLAGS and role in optional and pa.types.is_null(kind)
+            ):
+                continue
             message = f"column {names[role]!r} contains {content(kind)}; {EXPECTED[role]}."
             errors.append(Finding("E143", message, _fix_of_type(role, names[role], kind)))
     prefixes = ["mu", "pi", "next_mu", "next_pi"]
@@ -166,6 +175,9 @@ def _fix_of_type(role: str, name: str, kind: Any) -> Fix | None:
     """Return the argument that helps where a standard column has another type, if there is one."""
     if role == "step" and (pa.types.is_temporal(kind) or pa.types.is_floating(kind)):
         return Fix("Sort the rows by it", "order_by", name)
+    if role in FLAGS and pa.types.is_null(kind):
+        advice = "Or read missing flags as false, and say how episodes without one ended"
+        return Fix(advice, "episodes_end", role)
     if role == "action" and pa.types.is_floating(kind):
         return Fix("If it is continuous, map it so", "columns", {"action_0": name})
     return None

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
 
-from saddleback.log.diagnostics import LogError
+from saddleback.log.diagnostics import Finding, LogError
 from saddleback.log.file_format import FileFormat, extension_finding, open_bytes
 from saddleback.log.row_source import READ_ERRORS, RowSource, unreadable
 
@@ -234,8 +234,15 @@ def _with_header(source: TextSource) -> TextSource:
     comma = rb'(^|;)"?-?\d+,\d+"?(;|\r?\n|$)'
     decimal = "," if delimiter == ";" and re.search(comma, start[end:], re.MULTILINE) else "."
     names = next(csv.reader(io.StringIO(header), delimiter=delimiter), [])
+    if len(names) > 1 and sum(map(_is_number, names)) > len(names) / 2:
+        message = f"{source.name} has no header: its first line must name the columns."
+        raise LogError(Finding("E190", message))
     schema = pa.schema([(name.strip(), pa.null()) for name in names])
     return replace(source, schema=schema, delimiter=delimiter, decimal=decimal)
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"\s*[-+]?[0-9.,]+(e[-+]?[0-9]+)?\s*", text, re.IGNORECASE) is not None
 
 
 def _split_header(start: bytes) -> tuple[int, int]:

@@ -154,7 +154,7 @@ class StatisticsReducer:
             raise InvalidParameter(
                 "Statistics: the sums over the log overflow, in the trace or in the rewards. Use a "
                 "trace that cannot grow, such as Retrace, or larger propensities.",
-                Fix("Clip them from below", "min_prob"),
+                Fix("Clip them from below", "min_prob", 0.01),
             )
 
     @property
