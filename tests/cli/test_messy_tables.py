@@ -182,7 +182,7 @@ def test_a_table_of_any_names_is_ready_after_two_failed_checks(tmp_path):
         failed += 1
         assert failed <= 2, answer[1]
         options += [
-            word for pair in re.findall(r": (--[a-z-]+) (\S+)\.(?= |$)", answer[1]) for word in pair
+            text for pair in re.findall(r": (--[a-z-]+) (\S+)\.(?= |$)", answer[1]) for text in pair
         ]
     assert failed == 2
     assert "240 rows, 80 episodes (mean 3) terminated 80" in answer[1]
