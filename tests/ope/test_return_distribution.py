@@ -105,6 +105,26 @@ def test_an_end_that_the_data_leave_open_is_infinite():
     assert np.isfinite([middle.low, middle.high]).all()
 
 
+def test_with_few_of_the_worst_returns_only_their_quantile_bounds_cvar():
+    data = draw(60, 1)
+    shown = return_distribution(weighted(data), levels=(0.05,), tail=0.05)
+    (quantile,) = shown.quantiles
+    assert (shown.cvar.low, shown.cvar.high) == (-np.inf, quantile.high)
+    costs = weighted(data | {"reward": -data["reward"]})
+    mirrored = return_distribution(costs, levels=(0.95,), tail=0.05, lower_is_better=True)
+    assert (mirrored.cvar.low, mirrored.cvar.high) == (mirrored.quantiles[0].low, np.inf)
+    enough = return_distribution(weighted(draw(2000, 1)), tail=0.05).cvar
+    assert np.isfinite([enough.low, enough.high]).all()
+
+
+@pytest.mark.statistical
+def test_intervals_of_cvar_cover_with_few_decisions():
+    truth = true_cvar(0.05)
+    shown = [return_distribution(weighted(draw(60, seed))).cvar for seed in range(400)]
+    hits = sum(one.low <= truth <= one.high for one in shown)
+    assert hits >= 366  # 95% − 3 standard errors
+
+
 def test_levels_must_lie_between_0_and_1():
     for options in ({"levels": (0.0,)}, {"levels": (2.0,)}, {"tail": 1.0}):
         with pytest.raises(InvalidParameter, match=r"between 0 and 1|in \[0, 1\]"):

@@ -11,6 +11,8 @@ Intervals: for a quantile, the quantiles at α ± t·s, with s the standard erro
 delta method, s² = Σ ω_i² (1[G_i ≤ Q̂] − F̂)², or the same with <, if larger (Woodruff 1952); infinite
 where that leaves (0, 1). For CVaR, Student's t with its influence n ω_i (h(G_i) − CVaR), with the
 terms h above: Q̂ is where they are stationary, so its own error does not matter to first order.
+Where the worst returns are fewer than 10 in effect, only the interval of Q̂(α) bounds CVaR, on one
+side.
 
 References
 ----------
@@ -231,8 +233,15 @@ class SortedReturns:
         value, n = float(self.share @ terms), len(terms)
         error = float(np.sqrt(np.sum((self.share * (terms - value)) ** 2) * n / (n - 1)))
         width = float(scipy.special.stdtrit(n - 1, 0.975)) * error
-        return value, value - width, value + width
+        worst = self.share[sign * (self.returns - at) >= 0.0]
+        if worst.sum() ** 2 >= LEAST_IN_TAIL * np.sum(worst**2):
+            return value, value - width, value + width
+        low, high = self.quantile_ends(1.0 - tail if costs else tail)
+        return (value, low, np.inf) if costs else (value, -np.inf, high)
 
+
+LEAST_IN_TAIL = 10
+"""Effective number of the worst returns below which only their quantile bounds CVaR."""
 
 ROUNDING = 1e-12
 """Relative error of a sum of shares that is attributed to rounding."""
