@@ -113,8 +113,8 @@ def test_with_few_of_the_worst_returns_only_their_quantile_bounds_cvar():
     costs = weighted(data | {"reward": -data["reward"]})
     mirrored = return_distribution(costs, levels=(0.95,), tail=0.05, lower_is_better=True)
     assert (mirrored.cvar.low, mirrored.cvar.high) == (mirrored.quantiles[0].low, np.inf)
-    enough = return_distribution(weighted(draw(2000, 1)), tail=0.05).cvar
-    assert np.isfinite([enough.low, enough.high]).all()
+    finite = return_distribution(weighted(draw(2000, 1)), tail=0.05).cvar
+    assert np.isfinite([finite.low, finite.high]).all()
 
 
 @pytest.mark.statistical
