@@ -103,13 +103,6 @@ def order_column(schema: Any, *, without: str | None = None) -> str | None:
     return next((name for name in times if name != without), None)
 
 
-def mapping(role: str, name: str, columns: Sequence[str]) -> dict[str, str] | None:
-    """Return which column to map to a role; a placeholder if several may be meant, or None."""
-    if not columns:
-        return None
-    return {role: likely_column(role, name, columns) or PLACEHOLDER}
-
-
 def listed_columns(columns: Iterable[str]) -> list[str]:
     """Return the columns that a fix lists, the rest as an ellipsis."""
     names = list(columns)

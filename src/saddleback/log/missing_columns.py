@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,6 @@ from saddleback.log.likely_columns import (
     TIMES,
     likely_column,
     listed_columns,
-    mapping,
     words,
 )
 
@@ -81,24 +80,26 @@ class MissingColumns:
 
     def _one(self, role: str, name: str) -> Finding:
         content = f" ({HINTS[role]})" if role in HINTS else ""
-        columns = mapping(role, name, self._fitting(role))
-        if role == "action" and not (columns and columns[role] in self._free):
-            real = [
-                column for column in self._free
-                if pa.types.is_floating(self._schema.field(column).type)
-            ]  # fmt: skip
-            likely = likely_column(role, name, real)
-            if likely is not None or (columns is None and real):
-                columns = {"action_0": likely or PLACEHOLDER}
-        if role == "reward" and not (columns and columns[role] in self._free):
-            texts = [name for name in self._free if is_text(self._schema.field(name).type)]
-            likely = likely_column(role, name, texts)
-            columns = columns if likely is None else {role: likely}
+        columns = self._mapping(role, name)
         message = f"column {name!r} is missing.{self._all()}"
         if columns is None:
             return Finding("E100", f"{message} Add it{content}.")
         self._free = [column for column in self._free if column not in columns.values()]
         return Finding("E100", message, Fix(f"Add it{content}, or map it", "columns", columns))
+
+    def _mapping(self, role: str, name: str) -> dict[str, str] | None:
+        """Return which column to map to a role; a placeholder if several may be meant, or None."""
+        fitting = self._fitting(role)
+        if likely := likely_column(role, name, fitting):
+            return {role: likely}
+        if role == "action":
+            real = self._of_type(pa.types.is_floating)
+            likely = likely_column(role, name, real)
+            if likely or (real and not fitting):
+                return {"action_0": likely or PLACEHOLDER}
+        if role == "reward" and (likely := likely_column(role, name, self._of_type(is_text))):
+            return {role: likely}
+        return {role: PLACEHOLDER} if fitting else None
 
     def _flags(self, missing: Sequence[str]) -> Finding:
         """Return the error of flags for which no column may be meant."""
@@ -121,11 +122,12 @@ class MissingColumns:
 
     def _fitting(self, role: str) -> list[str]:
         """Return the columns without a role that have its type; only steps may be a time."""
-        return [
-            name for name in self._free
-            if FITS[role](self._schema.field(name).type)
-            and (role == "step" or not TIMES & words(name))
-        ]  # fmt: skip
+        fitting = self._of_type(FITS[role])
+        return fitting if role == "step" else [n for n in fitting if not TIMES & words(n)]
+
+    def _of_type(self, fits: Callable[[Any], bool]) -> list[str]:
+        """Return the columns without a role that have a type."""
+        return [name for name in self._free if fits(self._schema.field(name).type)]
 
     def observations(self) -> Finding:
         """Return the error of a log without columns that are recognised as observations."""
