@@ -82,9 +82,13 @@ class ExplicitBlock:
             done, self._trace, self._lanes,
         )  # fmt: skip
 
-    def weights(self) -> tuple[FloatArray, FloatArray]:
-        """Return θ and ω as [K, p]."""
-        return self._lanes.theta.T.copy(), self._lanes.omega.T.copy()
+    def theta(self) -> FloatArray:
+        """Return θ as [K, p]."""
+        return self._lanes.theta.T.copy()
+
+    def omega(self) -> FloatArray:
+        """Return ω as [K, p]."""
+        return self._lanes.omega.T.copy()
 
 
 @compiled

@@ -31,10 +31,20 @@ class MeasuredWeights:
 
     weights: Callable[..., tuple[FloatArray, FloatArray]]
 
+    def current_theta(self) -> FloatArray:
+        """Return θ as [K, p]."""
+        return self.weights()[0]
+
     def measure(
         self, metrics: Mapping[str, Metric], shape: tuple[int, ...]
     ) -> Mapping[str, ArrayLike]:
-        """Return metrics of θ in the shape of the settings, by name."""
-        theta: Any = self.weights()[0].reshape(*shape, -1)
+        """Return metrics of θ in the shape of the settings, by name, equal ones once."""
+        theta: Any = self.current_theta().reshape(*shape, -1)
         theta.flags.writeable = False
-        return {name: np.array(metric(theta), dtype=np.float64) for name, metric in metrics.items()}
+        values: dict[str, FloatArray] = {}
+        for name, metric in metrics.items():
+            same = next((other for other in values if metrics[other] == metric), None)
+            values[name] = (
+                np.array(metric(theta), dtype=np.float64) if same is None else values[same]
+            )
+        return values
