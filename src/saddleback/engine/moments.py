@@ -1,12 +1,11 @@
-"""A, b and M of a rule from a stream: sums over its steps, forwards or backwards.
+"""A, b and M of a rule from a stream: sums over its steps, last step first.
 
     A = Σ_t e_t d_tᵀ = Σ_t w_t φ_t z_tᵀ     d_t = γ'b_t − φ_t     z_t = d_t + c_{t+1} z_{t+1}
     b = Σ_t R_t e_t  = Σ_t w_t φ_t y_t                           y_t = R_t + c_{t+1} y_{t+1}
 
-Forwards (`ForwardMoments`), for streams of any length in batches of steps: the trace e_t is stored
-for the features it touches, and a step updates all of their rows of A. Backwards
-(`BackwardMoments`), for episodes of a log: a step updates only the rows of its few active features,
-each contiguous in memory, but sums begin with the last step of a chunk. The two round differently.
+With the trace e_t, a step would update the rows of all features that it touches. Backwards, it
+updates only those of its few active features, each contiguous in memory (`BackwardMoments`).
+`ForwardMoments` adds streams of any length, in batches of steps.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import numpy as np
 
 from saddleback._jit import compiled
 from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray, OffsetArray
-from saddleback.engine.lazy_trace import NEGLIGIBLE, add_entry, rescale
+from saddleback.engine.lazy_trace import NEGLIGIBLE
 from saddleback.engine.stream_columns import Columns, SparseVector
 
 CLEANUP_INTERVAL = 16
@@ -45,20 +44,23 @@ class ForwardMoments:
     def __init__(self, p: int, size: int, keep: bool = False) -> None:
         self._size = size
         self.batch_means: list[Moments] | None = [] if keep else None
-        self._trace = SparseVector.zeros(p)
         self._filled = 0
         self.batches = 0
         shapes = ((p, p), (p,), (p, p))
         self._batch, self._mean, self._spread = (
             Moments(*(np.zeros(shape) for shape in shapes)) for _ in range(3)
         )
+        self._sums = BackwardMoments(self._batch.A[None], self._batch.b[None], self._batch.M)
 
     def add(self, stream: Columns) -> None:
         """Add the next chunk of a stream."""
         done = 0
         while done < len(stream.reward):
             end = min(len(stream.reward), done + self._size - self._filled)
-            _accumulate(stream, done, end, self._trace, self._batch)
+            part = stream.part(done, end)
+            starts = part.decay == 0.0
+            episodes = np.zeros(int(starts[1:].sum()) + 1, dtype=np.int64)  # all in this batch
+            self._sums.add(part, starts, episodes, continues=True)
             self._filled += end - done
             done = end
             if self._filled == self._size:
@@ -86,33 +88,6 @@ class ForwardMoments:
         """Return the standard errors of the means, from the spread of the batches."""
         scale = self.batches * (self.batches - 1)
         return Moments(*(np.sqrt(spread / scale) for spread in self._spread))
-
-
-@compiled
-def _accumulate(stream: Columns, begin: int, end: int, trace: SparseVector, total: Moments) -> None:
-    phi_from, phi_index, phi_value = stream.phi_from, stream.phi_index, stream.phi_value
-    next_from, next_index, next_b = stream.next_from, stream.next_index, stream.next_b
-    reward, discount, decay, weight = stream.reward, stream.discount, stream.decay, stream.weight
-    e, touched = trace.values, trace.touched
-    A, b, M = total
-    stride = np.uint64(0 if len(phi_value) == 1 else 1)
-    n = trace.n_touched[0]
-    for t in range(begin, end):
-        n, _ = rescale(decay[t], trace, n)
-        for j in range(phi_from[t], phi_from[t + 1]):
-            i, value = phi_index[j], phi_value[j * stride]
-            n = add_entry(trace, n, i, weight[t] * value)
-            for m in range(phi_from[t], phi_from[t + 1]):
-                M[i, phi_index[m]] += value * phi_value[m * stride]
-        for q in range(n):
-            i = touched[q]
-            b[i] += e[i] * reward[t]
-            for j in range(phi_from[t], phi_from[t + 1]):
-                A[i, phi_index[j]] -= e[i] * phi_value[j * stride]
-            factor = e[i] * discount[t]
-            for j in range(next_from[t], next_from[t + 1]):
-                A[i, next_index[j]] += factor * next_b[j]
-    trace.n_touched[0] = n
 
 
 class Episodes(NamedTuple):

@@ -46,6 +46,14 @@ class Columns(NamedTuple):
     second_decay: FloatArray = NONE
     second_weight: FloatArray = NONE
 
+    def part(self, begin: int, end: int) -> Columns:
+        """Return some of the steps."""
+        offsets = {name: getattr(self, name)[begin : end + 1] for name in ("phi_from", "next_from")}
+        columns = ("reward", "discount", "decay", "weight", "second_decay", "second_weight")
+        return self._replace(
+            **offsets, **{name: getattr(self, name)[begin:end] for name in columns}
+        )
+
 
 class SparseVector(NamedTuple):
     """A vector [p] with the list of its entries that may not be 0, which kernels update in place.
