@@ -123,13 +123,13 @@ def test_estimates_of_several_rules_share_a_stream(monkeypatch):
     unchunked = sb.System.estimate(problem, rules, steps=300, rng=3)
     monkeypatch.setattr("saddleback.system.system.CHUNK", 7)
     together = sb.System.estimate(problem, rules, steps=300, rng=3)
-    for rule, one, whole in zip(rules, together, unchunked, strict=True):
+    for rule, one, reference in zip(rules, together, unchunked, strict=True):
         single = sb.System.estimate(problem, rule, steps=300, rng=3)
         assert np.array_equal(one.A, single.A)
         assert single.rule == rule
         # Chunks, of a fixed size, are added last step first: another size rounds differently.
-        np.testing.assert_allclose(one.A, whole.A, rtol=1e-12)
-        np.testing.assert_allclose(one.errors.A, whole.errors.A, rtol=1e-9)
+        np.testing.assert_allclose(one.A, reference.A, rtol=1e-12)
+        np.testing.assert_allclose(one.errors.A, reference.errors.A, rtol=1e-9)
 
 
 def test_a_long_stream_crosses_chunks(monkeypatch):

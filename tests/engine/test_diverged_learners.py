@@ -34,8 +34,8 @@ def test_dropping_diverged_learners_changes_no_bit(monkeypatch):
 @pytest.mark.kernel
 def test_learners_that_all_diverge_keep_their_last_weights(monkeypatch):
     together = learned(monkeypatch, np.array([2.0, 2.5, 3.0]), 8)
-    alone = [learned(monkeypatch, alpha, 8) for alpha in (2.0, 2.5, 3.0)]
-    for run, *single in zip(together, *alone, strict=True):
+    singles = [learned(monkeypatch, alpha, 8) for alpha in (2.0, 2.5, 3.0)]
+    for run, *single in zip(together, *singles, strict=True):
         assert not run.ok.any()
         assert np.array_equal(run.theta, [one.theta for one in single])
         assert np.isfinite(run.theta).all()

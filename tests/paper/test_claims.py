@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 import saddleback as sb
 from saddleback.paper import return_estimators, table1
+from saddleback.paper.averaged_iterates import averaged_td
 from saddleback.paper.claims import NO, PART, YES, statements
 from saddleback.paper.claims.comparisons import Level, _claim, _far_below, level
 from saddleback.sweep import RuleResults
@@ -119,7 +121,7 @@ def test_the_mean_of_iterates_is_that_of_a_plain_loop():
     problem = table1.problem_of(row, table1.Table1Config())
     star, mdp = sb.System.exact(problem, row.rule).fixed_point, problem.mdp
     alphas, points = np.array([0.02, 0.1]), np.array([5, 40])
-    measured = table1.averaged_td(problem, alphas, points, 3, np.random.SeedSequence(4), star)
+    measured = averaged_td(problem, alphas, points, 3, np.random.SeedSequence(4), star)
     uniforms = np.random.default_rng(np.random.SeedSequence(4).spawn(1)[0])
     draws = np.concatenate([uniforms.random((5, 3)), uniforms.random((35, 3))])
     expected = np.zeros((2, 2))
@@ -146,7 +148,7 @@ def test_the_mean_of_iterates_converges_only_with_independent_samples():
     problem = table1.problem_of(row, table1.Table1Config())
     star = sb.System.exact(problem, row.rule).fixed_point
     far, near = (
-        table1.averaged_td(
+        averaged_td(
             problem,
             np.array([0.3]),
             np.array([400, 4000]),
@@ -197,3 +199,100 @@ def test_bounds_on_the_trace_need_small_ratios():
     assert claim.verdict == NO
     for factor in (0.99**2 * 2, 0.99**2 * 7, 0.99**2 * 10):
         assert f"{factor:.2f}" in claim.result
+
+
+def number_after(text, start):
+    """Return the number that follows ``start`` in a text."""
+    return float(text.partition(start)[2].split()[0].rstrip(",;").replace("·β‖u‖", ""))
+
+
+def test_fact_1_by_maximising_numerically():
+    """f* by an optimiser, its Hessian by differences, and its gradient by the maximiser."""
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        half = rng.normal(size=(3, 3))
+        H, x = half @ half.T + 0.2 * np.eye(3), rng.normal(size=3)
+
+        def maximiser(y, H=H):
+            start = np.zeros(3)
+            result = minimize(lambda u: u @ H @ u / 2 - y @ u, start, method="BFGS", tol=1e-10)
+            return result.x
+
+        np.testing.assert_allclose(maximiser(H @ x), x, atol=1e-5)  # ∇f* inverts ∇f
+        beta, alpha = np.linalg.norm(H, 2), 1 / np.linalg.norm(np.linalg.inv(H), 2)
+        for y, z in rng.normal(size=(20, 2, 3)):
+            change = maximiser(y) - maximiser(z)  # of ∇f*
+            assert np.linalg.norm(change) <= (1 + 1e-4) / alpha * np.linalg.norm(y - z)
+            assert change @ (y - z) >= (1 - 1e-4) / beta * np.sum((y - z) ** 2)
+
+
+def test_fact_1_as_printed_fails_by_the_factor_shown():
+    rng, largest = np.random.default_rng(0), 0.0
+    for _ in range(100):
+        half = rng.normal(size=(3, 3))
+        u = 100 * rng.normal(size=3)
+        f = (np.sum((half.T @ u) ** 2) + 0.2 * np.sum(u**2)) / 2
+        beta = np.linalg.norm(half, 2) ** 2 + 0.2
+        largest = max(largest, f / (beta * np.linalg.norm(u)))
+    claim = statements._fact_1()
+    assert claim.verdict == PART
+    assert number_after(claim.result, "f(u) − f(0) reaches ") == pytest.approx(largest, rel=0.05)
+
+
+def test_the_corollary_by_a_plain_loop():
+    """Matrices from the closed form of Example 1, constants from its formulas."""
+    gamma, lam, delta = 0.5, 0.4, 1e-4
+    decay = gamma * lam
+    A = np.array(
+        [
+            [(6 * gamma - decay - 5) / (4 * (1 - decay)), 0],
+            [3 * gamma * (1 - lam) * (1 + decay) / (4 * (1 - decay)), -5 / 4],
+        ]
+    )
+    # Pairs (s₁, right), (s₂, right), (s₁, left), (s₂, left); π always goes right, to s₂.
+    Phi = np.array([[1.0, 0], [2, 0], [0, 1], [0, 2]])
+    P = np.array([[0, 1, 0, 0], [0, 1, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]])
+    rewards = np.array([1.0, 0.5, -1.0, 2.0])
+    b = Phi.T @ np.linalg.solve(np.eye(4) - decay * P, rewards) / 4
+    M = 1.25
+    s, sigma = np.linalg.svd(A)[1]
+    nu = 2 * (s / sigma) ** 2 * s / M
+    alpha, beta = 1 / (2 * (s**2 / M + nu * s)), 1 / M
+    star, theta, omega = -np.linalg.solve(A, b), np.zeros(2), np.zeros(2)
+    bound = nu * np.linalg.norm(star) + np.linalg.norm(b) / M  # D_0
+    counted = 0
+    while np.linalg.norm(theta - star) > delta:
+        theta, omega = theta - alpha * A.T @ omega, omega + beta * (A @ theta + b - M * omega)
+        counted += 1
+    factor = 1 - 1 / (12 * (s / sigma) ** 4)
+    claim = statements._corollary(delta)
+    assert f": {factor * np.log(1 / delta):.0f} as printed, {counted} counted" in claim.result
+    promised = np.ceil(np.log(bound / delta) / -np.log(factor))
+    assert number_after(claim.result, "with its constants, gives ").is_integer()
+    assert f"gives {promised:.0f}." in claim.result
+    assert claim.verdict == PART
+
+
+def test_the_remark_of_theorem_3_by_simulation():
+    """Algorithm 1 at λ = 0 on 4000 chains side by side, with the steps of the claim."""
+    Phi = np.array([[[1.0, 0], [0, 1]], [[2, 0], [0, 2]]])  # of (state, right or left)
+    rewards = np.array([[1.0, -1.0], [0.5, 2.0]])
+    problem, rule = sb.problems.two_state(0.5, rewards), sb.GES(0.0)
+    np.testing.assert_array_equal(problem.Phi.reshape(2, 2, 2), Phi)
+    advice, runs, rng = sb.step_sizes(problem, rule, steps=1000), 4000, np.random.default_rng(5)
+    theta, omega = np.zeros((2, runs, 2))
+    state = rng.integers(2, size=runs)
+    for action in rng.integers(2, size=(1000, runs)):
+        following = 1 - action  # right is 0, and leads to the second state
+        phi, ahead = Phi[state, action], Phi[following, 0]
+        change = 0.5 * ahead - phi
+        delta = rewards[state, action] + np.sum(theta * change, axis=1)
+        dual = np.sum(phi * omega, axis=1)
+        theta = theta - advice.alpha * dual[:, None] * change
+        omega = omega + advice.beta * (delta - dual)[:, None] * phi
+        state = following
+    kernel = np.einsum("sai,saj->ij", Phi, 0.5 * Phi[[1, 0], 0][None] - Phi) / 4
+    star = -np.linalg.solve(kernel, np.einsum("sai,sa->i", Phi, rewards) / 4)
+    errors = np.sum((theta - star) ** 2, axis=1)
+    printed = number_after(statements._remark_of_theorem_3().result, "the error is ")
+    assert abs(errors.mean() - printed) < 4 * errors.std() / np.sqrt(runs) + 0.00005

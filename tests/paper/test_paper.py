@@ -21,6 +21,7 @@ from saddleback._threads import ThreadSafeCache
 from saddleback.errors import InvalidParameter, RuleMismatch, UnknownName
 from saddleback.paper import (
     Options,
+    comparison,
     comparison_figures,
     mountain_car,
     table1,
@@ -277,7 +278,7 @@ def test_the_objective_is_the_mspbe():
 
 def test_the_fixed_point_on_active_features_is_that_of_all():
     car = simulation(0.99, bins=3, tilings=4)
-    system = from_experience(car, sb.GTB(0.9), 20_000, np.random.SeedSequence(0))
+    (system,) = from_experience(car, [sb.GTB(0.9)], 20_000, np.random.SeedSequence(0))
     assert (np.diag(system.M) == 0).any()
     np.testing.assert_allclose(fixed_point(system), system.fixed_point, rtol=1e-6, atol=1e-6)
 
@@ -290,6 +291,21 @@ def test_results_of_another_comparison_are_not_read(tmp_path):
         pytest.raises(InvalidParameter, match="another study: seed is 5 there and 0 here"),
     ):
         comparisons("two-state", options)
+
+
+def test_results_are_read_once_until_they_change(tmp_path, monkeypatch):
+    options, reads = Options(tmp_path, quick=True, rules=("GES",)), []
+    read = comparison.read_results
+    monkeypatch.setattr(comparison, "read_results", lambda f: reads.append(f) or read(f))
+    comparison.compute("two-state", options)
+    first, second = (comparisons("two-state", options) for _ in range(2))
+    assert first[0].results[0] is second[0].results[0]
+    assert reads == [tmp_path / "two-state"]
+    with Store.open(tmp_path / "two-state", study_of("two-state", options).as_dict(), "") as store:
+        name = store.names()[0]
+        store.put(name, store.path(name).read_bytes())
+    comparisons("two-state", options)
+    assert len(reads) == 2
 
 
 # Theorem 1 and Table 1.

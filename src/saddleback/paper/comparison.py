@@ -21,8 +21,9 @@ from saddleback.paper import Options, store_of
 from saddleback.problem import Problem
 from saddleback.rules import GES, NAMED, Rule
 from saddleback.rules.parse import is_text, rule_files
-from saddleback.sweep import RuleResults, Study, read_results, read_study, run_study
+from saddleback.sweep import RuleResults, Study, StudyResults, read_results, read_study, run_study
 from saddleback.sweep.manifest import check_same_study
+from saddleback.sweep.store import SUMS
 from saddleback.sweep.study import Case, Grid, build_rule, checkpoints, file_hash
 from saddleback.system import System
 
@@ -182,8 +183,14 @@ def comparisons(name: str, options: Options) -> list[Comparison]:
     """Read the results of a study, which must have been run with the same options."""
     store, study = store_of(name, options), study_of(name, options)
     check_same_study(store.folder, store.manifest["study"], study.as_dict())
-    results = read_results(store.folder)
+    results = _results(store.folder, (store.folder / SUMS).read_bytes())
     return [Comparison(study, c, results.on(case.label)) for c, case in enumerate(study.cases)]
+
+
+@lru_cache(8)
+def _results(folder: Path, hashes: bytes) -> StudyResults:
+    """Read a store, once for figures and claims; its hashes change with its results."""
+    return read_results(folder)
 
 
 @dataclass(frozen=True, eq=False)

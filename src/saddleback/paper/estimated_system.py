@@ -8,6 +8,7 @@ with g its gradient, and is too large by ‖DΦᵀ‖²/n in the mean.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -129,11 +130,13 @@ def fixed_point(system: System) -> FloatArray:
 
 
 def from_experience(
-    car: Simulation, rule: Rule, steps: int, seed: np.random.SeedSequence
-) -> System:
-    """Estimate a system from experience of μ, without standard errors."""
-    estimate = System.estimate(car, rule, steps=steps, rng=seed, batches=2)
-    return System(estimate.A, estimate.b, estimate.M, estimate.C, rule)
+    car: Simulation, rules: Sequence[Rule], steps: int, seed: np.random.SeedSequence
+) -> list[System]:
+    """Estimate the systems of rules from the same experience of μ, without standard errors."""
+    return [
+        System(estimate.A, estimate.b, estimate.M, estimate.C, estimate.rule)
+        for estimate in System.estimate(car, rules, steps=steps, rng=seed, batches=2)
+    ]
 
 
 def with_noise(

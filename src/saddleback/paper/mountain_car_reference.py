@@ -54,26 +54,34 @@ def simulation(gamma: float, bins: int, tilings: int) -> Simulation:
     return mountain_car(gamma, features=Tiles(LOW, HIGH, bins=bins, tilings=tilings))
 
 
+BLOCK = 128
+"""Rows of a triangular matrix that are multiplied at a time, without the zeros before them."""
+
+
 class Objective:
-    """½‖Bθ + c‖² = ½ (Aθ+b)ᵀM⁺(Aθ+b), with B = M^(−½)A on the range of M."""
+    """½‖Rθ + c‖² = ½ (Aθ+b)ᵀM⁺(Aθ+b), with QR = M^(−½)A on the range of M and c = QᵀM^(−½)b."""
 
     def __init__(self, system: System, half: FloatArray) -> None:
-        self._used = np.flatnonzero(
-            system.A.any(axis=0)
-        )  # almost a third of the tiles are never active
+        # Almost a third of the tiles are never active.
+        self._used = np.flatnonzero(system.A.any(axis=0))
         self._p = system.p
-        self._B, self._c = half @ system.A[:, self._used], half @ system.b
+        Q, self._R = np.linalg.qr(half @ system.A[:, self._used])
+        self._c = Q.T @ (half @ system.b)
 
     def mspbe(self, theta: FloatArray) -> FloatArray:
         """Return the MSPBE of θ […, p]."""
         rows = theta.reshape(-1, theta.shape[-1])[:, self._used]
-        gap = rows @ self._B.T + self._c
-        return np.asarray(0.5 * np.einsum("ki,ki->k", gap, gap)).reshape(theta.shape[:-1])
+        squares = np.zeros(len(rows))
+        for begin in range(0, len(self._R), BLOCK):
+            part = slice(begin, begin + BLOCK)
+            gap = rows[:, begin:] @ self._R[part, begin:].T + self._c[part]
+            squares += np.einsum("ki,ki->k", gap, gap)
+        return 0.5 * squares.reshape(theta.shape[:-1])
 
     def quadratic_form(self, objective: str) -> Quadratic | None:
         """Return `mspbe` as a quadratic form, by name."""
-        H = np.zeros((len(self._B), self._p))
-        H[:, self._used] = self._B
+        H = np.zeros((len(self._R), self._p))
+        H[:, self._used] = self._R
         return Quadratic(H, self._c, np.ones(len(H)), 0.5)
 
 
@@ -105,7 +113,7 @@ def reference_values(
 
 def gram(car: Simulation, steps: int, seed: np.random.SeedSequence) -> FloatArray:
     """Estimate M from the same experience; it does not depend on the rule."""
-    return from_experience(car, GES(0.0), steps, seed).M
+    return from_experience(car, [GES(0.0)], steps, seed)[0].M
 
 
 def by_rollouts(trace: Trace) -> bool:
@@ -156,7 +164,7 @@ class MountainCarReference:
         self.objective = ThreadSafeCache[Trace, Objective](objective)
         self.paper_objective = ThreadSafeCache[Trace, Objective](
             lambda trace: Objective(
-                from_experience(car, rule_of(trace), effort.sample, entropy(3)),
+                from_experience(car, [rule_of(trace)], effort.sample, entropy(3))[0],
                 half(("sample", effort.sample)),
             )
         )

@@ -23,6 +23,7 @@ from saddleback._typing import FloatArray, IntArray
 from saddleback.engine import Schedule
 from saddleback.learning import iterate, learn
 from saddleback.paper import Options, execute
+from saddleback.paper.averaged_iterates import averaged_td
 from saddleback.problem import Problem
 from saddleback.problems import random_mdp, two_state
 from saddleback.rules import GES, GTB, GTD, GTD2, TD, TDC, GRetrace, Rule, Sarsa
@@ -186,44 +187,6 @@ def _measure(
                     problem, scales, points, config.runs, seed, star, independent
                 ).ravel()
     return parquet_bytes(pa.table(columns))
-
-
-def averaged_td(
-    problem: Problem,
-    alphas: FloatArray,
-    points: IntArray,
-    runs: int,
-    seed: np.random.SeedSequence,
-    star: FloatArray,
-    independent: bool = False,
-) -> FloatArray:
-    """Return E‖θ̄_T − θ*‖² of the mean θ̄_T of the iterates of TD(0) under μ, [points, α].
-
-    Steps follow each other, or are ``independent``: each begins in a state drawn from the
-    stationary distribution. The result is infinite or NaN where a step is too large.
-    """
-    mdp, rng = problem.mdp, np.random.default_rng(seed.spawn(1)[0])
-    moves = np.cumsum((problem.behaviour[:, :, None] * mdp.P).reshape(len(mdp.P), -1), axis=1)
-    stationary = np.cumsum(problem.weights)
-    s = np.zeros(runs, dtype=np.int64)
-    theta: FloatArray = np.zeros((runs, len(alphas), problem.p))
-    total, errors, count = np.zeros_like(theta), [], 0
-    for point in points:
-        for u in rng.random((int(point) - count, runs)):
-            move = (u[:, None] * moves[s, -1:] >= moves[s]).sum(axis=1)
-            action, following = np.divmod(move, len(mdp.P))
-            phi, ahead = problem.Phi[s], problem.Phi[following]
-            delta = mdp.R[s, action][:, None] + np.einsum(
-                "rkp,rp->rk", theta, mdp.gamma * ahead - phi
-            )
-            theta = theta + (alphas * delta)[:, :, None] * phi[:, None]
-            total += theta
-            s = following
-            if independent:
-                s = np.searchsorted(stationary, rng.random(runs) * stationary[-1], "right")
-        count = int(point)
-        errors.append(((total / count - star) ** 2).sum(axis=-1).mean(axis=0))
-    return np.array(errors)
 
 
 def _blocks(
