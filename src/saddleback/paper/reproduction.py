@@ -28,6 +28,7 @@ from saddleback.paper.claims.comparisons import (
 )
 from saddleback.paper.claims.exact import exact_claims
 from saddleback.paper.claims.rates import REACHED, TABLE_HEADINGS, rate_claims, table_claims
+from saddleback.paper.claims.remarks import remark_claims
 from saddleback.paper.claims.statements import statement_claims
 from saddleback.paper.comparison import study_of
 from saddleback.paper.table1 import Table1Config, matrices
@@ -60,7 +61,8 @@ def sections(options: Options) -> list[Section]:
             "Theory", "", texts, (*exact_claims(options), *rate_claims(options)),
         ),
         Section(
-            "Beside the theorems", "", texts, tuple(statement_claims(options)),
+            "Beside the theorems", "", texts,
+            (*statement_claims(options), *remark_claims(options)),
         ),
         Section(
             "Table 1: convergence rates",

@@ -84,6 +84,17 @@ def number(value: float, digits: int = 2) -> str:
     return raised if mantissa == "1" else f"{mantissa}·{raised}".replace("-", "−")
 
 
+def rounding(error: float) -> str:
+    """Write an error that is 0 but for rounding, whose digits depend on the machine.
+
+    Examples
+    --------
+    >>> rounding(7e-15), rounding(0.003)
+    ('below 10⁻¹²', '0.003')
+    """
+    return "below 10⁻¹²" if error < 1e-12 else number(error, 1)
+
+
 def by_name(values: dict[str, float]) -> str:
     """Write values after their names: ``GES 0.19, GQ 0.31``."""
     return ", ".join(f"{name} {number(value)}" for name, value in values.items())

@@ -6,7 +6,7 @@ import numpy as np
 
 from saddleback.learning import iterate
 from saddleback.paper import Options, stability, theorem1
-from saddleback.paper.claims import Claim, number, verdict
+from saddleback.paper.claims import Claim, number, rounding, verdict
 from saddleback.problems import baird, random_mdp, two_state
 from saddleback.rules import GES, ExpectedSarsa
 from saddleback.system import System
@@ -43,7 +43,7 @@ def _example_1(gamma: float = 0.9, lam: float = 0.4) -> Claim:
     threshold = max(abs(stability.boundary(v) - 5 / (6 - v)) for v in (0.0, 0.5))
     return Claim(
         "Example 1: the matrix A, unstable for γ > 5/(6−λ)",
-        f"The threshold is exact (error {number(threshold, 1)}). The printed A is off by up to "
+        f"The threshold is exact (error {rounding(threshold)}). The printed A is off by up to "
         f"{np.abs(printed - A).max():.2f} at γ = {gamma:g}, λ = {lam:g}; its eigenvalue 5/2 should "
         "be −5/4",
         verdict(threshold < 1e-6, bool(np.allclose(printed, A))),
@@ -64,7 +64,7 @@ def _theorem_1() -> Claim:
         f"The iterates grow with the predicted sign at {agree} of {points} points (largest error "
         f"{number(error, 1)}), with a step size other than the printed one. On Baird's star A is "
         f"singular (rank {singular.rank} of {singular.p}), yet the update converges (residual "
-        f"{number(residual, 1)})",
+        f"{rounding(residual)})",
         verdict(agree == points, residual > 1e-6),
         "theorem1",
     )
@@ -91,6 +91,6 @@ def _saddle_point(seed: int) -> Claim:
     error = np.abs(system.saddle(theta, system.best_dual(theta)) - system.mspbe(theta)).max()
     return Claim(
         "The MSPBE is the maximum of Ψ over ω; its minimiser is the saddle point",
-        f"Largest difference over 100 random θ: {number(error, 1)}",
+        f"Largest difference over 100 random θ: {rounding(float(error))}",
         verdict(bool(error < 1e-9)),
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from saddleback.learning import iterate
 from saddleback.paper import Options, return_estimators, store_of, table1
-from saddleback.paper.claims import Claim, number, verdict
+from saddleback.paper.claims import Claim, number, rounding, verdict
 from saddleback.paper.claims.rates import REWARDS, row_slopes
 from saddleback.paper.table1 import printed_holds, table_rows
 from saddleback.policies import ratio
@@ -50,7 +50,7 @@ def _fact_1(count: int = 100) -> Claim:
         steepest = max(steepest, abs(0.5 * u @ H @ u) / np.linalg.norm(u) / beta)
     return Claim(
         "Fact 1: the conjugate is 1/α-smooth and 1/β-strongly convex, ∇f* inverts ∇f",
-        f"True of {count} random quadratics (error {number(error, 1)}) with ‖∇f(u)−∇f(v)‖ ≤ "
+        f"True of {count} random quadratics (error {rounding(float(error))}) with ‖∇f(u)−∇f(v)‖ ≤ "
         f"β‖u−v‖. As printed, for f itself, no strongly convex f satisfies it: here f(u) − f(0) "
         f"reaches {number(steepest)}·β‖u‖",
         verdict(bool(error < 1e-9), bool(steepest <= 1)),
@@ -65,7 +65,7 @@ def _unique_fixed_point() -> Claim:
         "If the projected Bellman operator has a fixed point, it is unique",
         f"Two-state, γ = 5/6, λ = 0, rank(Φ) = 2: A has rank {system.rank}, and with no reward "
         f"θ = ({moved[0]:.0f}, {moved[1]:.0f}) is a fixed point as well as 0 (residual "
-        f"{number(residual, 1)}). True if A is nonsingular, the paper's Assumption 3",
+        f"{rounding(residual)}). True if A is nonsingular, the paper's Assumption 3",
         verdict(True, system.rank == system.p),
     )
 
@@ -86,7 +86,7 @@ def _importance_sampling(horizon: int = 8) -> Claim:
         f"Two-state, {horizon} steps, all trajectories from each pair: off by up to "
         f"{number(errors[True, False])} and {number(errors[True, True])} as printed, with the "
         "ratio of the first action, which is given: the means are ρ(s, a) q^π(s, a). Without it "
-        f"{number(errors[False, False], 1)} and {number(errors[False, True], 1)}",
+        f"the error is {rounding(max(errors[False, False], errors[False, True]))}",
         verdict(
             max(errors[False, False], errors[False, True]) < 1e-9,
             max(errors[True, False], errors[True, True]) < 1e-9,
@@ -115,7 +115,7 @@ def _lemma_a1(horizon: int = 8) -> Claim:
     return Claim(
         "Lemma A.1: later ratios do not change the mean, E[ρ_{t:h−1}R_{t+k}] = E[ρ_{t:t+k−1}"
         "R_{t+k}]; per-decision importance sampling reduces the variance",
-        f"Largest difference over all pairs and times {number(max(errors.values()), 1)}. Largest "
+        f"Largest difference over all pairs and times {rounding(max(errors.values()))}. Largest "
         f"variance after {horizon} steps: {number(variances[0])} ordinary, {number(variances[1])} "
         "per-decision",
         verdict(max(errors.values()) < 1e-9, variances[1] < variances[0]),
