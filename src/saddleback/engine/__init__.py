@@ -16,7 +16,7 @@ from saddleback.engine.feature_stream import LoggedStreamer, Trajectory, copies_
 from saddleback.engine.influence_scores import InfluenceScores
 from saddleback.engine.learner_batch import Learners, update_settings
 from saddleback.engine.metrics import MeasuredWeights, Metric, Quadratic
-from saddleback.engine.moments import BackwardMoments, ForwardMoments, Moments
+from saddleback.engine.moments import BackwardMoments, BatchMoments, Moments
 from saddleback.engine.offline_update import OfflineLearners
 from saddleback.engine.schedule import Schedule, StepSize, as_schedule, inverse, inverse_sqrt
 from saddleback.engine.sources import FiniteSource, Simulation, Source, as_source, mean_length
@@ -27,13 +27,13 @@ from saddleback.engine.worker_threads import Workers
 __all__ = [
     "CHUNK",
     "BackwardMoments",
+    "BatchMoments",
     "Chunker",
     "Columns",
     "EpisodeFold",
     "ExpectedLearners",
     "Experience",
     "FiniteSource",
-    "ForwardMoments",
     "InfluenceScores",
     "Learners",
     "LoggedStreamer",

@@ -5,7 +5,7 @@
 
 With the trace e_t, a step would update the rows of all features that it touches. Backwards, it
 updates only those of its few active features, each contiguous in memory (`BackwardMoments`).
-`ForwardMoments` adds streams of any length, in batches of steps.
+`BatchMoments` adds streams of any length, in batches of steps.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Moments(NamedTuple):
     M: FloatArray
 
 
-class ForwardMoments:
+class BatchMoments:
     """Means of one rule over batches of ``size`` steps; ``keep`` stores those of each batch.
 
     Standard errors come from the batch means.

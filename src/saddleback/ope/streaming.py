@@ -11,8 +11,8 @@ from saddleback import _validate
 from saddleback._progress import Progress, part_of
 from saddleback._typing import FloatArray
 from saddleback.engine import (
+    BatchMoments,
     Columns,
-    ForwardMoments,
     Learners,
     LoggedStreamer,
     Schedule,
@@ -159,7 +159,7 @@ class Streamed(Estimator):
         assert self.statistics_ is not None
         steps = int(self.statistics_.steps.sum())
         size = max(1, steps // BATCHES)
-        sums = ForwardMoments(system.p, size, keep=True)
+        sums = BatchMoments(system.p, size, keep=True)
         for streams in self._streams(log):
             sums.add(streams[0])
         return replace(system, batches=sums.batch_means, batch_steps=size)

@@ -22,7 +22,7 @@ import numpy as np
 from saddleback import _validate
 from saddleback._display import Tabular, card_html
 from saddleback._typing import RNG, ArrayLike, ComplexArray, FloatArray
-from saddleback.engine import CHUNK, ForwardMoments, Moments, Quadratic, Source, as_source
+from saddleback.engine import CHUNK, BatchMoments, Moments, Quadratic, Source, as_source
 from saddleback.errors import InvalidParameter, Undefined
 from saddleback.problem import Problem
 from saddleback.rules import Rule, Terms, as_rule, as_rules
@@ -217,10 +217,9 @@ class System(Tabular):
         _validate.count("System.estimate", "steps in a batch", size)
         sampler = data.sampler(_validate.generator(rng)[0])
         streamer = data.streamer(chosen)
-        moments = [ForwardMoments(data.p, size, keep_batches) for _ in chosen]
+        moments = [BatchMoments(data.p, size, keep_batches) for _ in chosen]
         second = [
-            ForwardMoments(data.p, size) if rule.form.coefficients.hybrid else None
-            for rule in chosen
+            BatchMoments(data.p, size) if rule.form.coefficients.hybrid else None for rule in chosen
         ]
         for begin in range(0, size * batches, CHUNK):
             chunk = sampler.take(min(CHUNK, size * batches - begin))
