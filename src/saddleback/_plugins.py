@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
+from threading import RLock
 from types import ModuleType
 from typing import Any
 
@@ -31,8 +32,9 @@ def load_once(spec: str) -> Any:
 
     def import_file(path: str) -> ModuleType:
         absolute = str(Path(path).resolve())
-        _LOADED[absolute] = _import_content(absolute, _digest(path))
-        return _LOADED[absolute]
+        with _LOCK:
+            _LOADED[absolute] = _import_content(absolute, _digest(path))
+            return _LOADED[absolute]
 
     return _object(spec, import_file)
 
@@ -43,6 +45,7 @@ def file_of(kind: type) -> str | None:
     return next((path for path, module in _LOADED.items() if vars(module).get(name) is kind), None)
 
 
+_LOCK = RLock()
 _LOADED: dict[str, ModuleType] = {}
 """The latest module of each file that `load_once` imported."""
 

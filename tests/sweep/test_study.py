@@ -35,7 +35,7 @@ from saddleback.sweep import (
     tasks_of,
     threads,
 )
-from saddleback.sweep.study import Case
+from saddleback.sweep.study import Case, load_function
 
 RULES = st.lists(
     st.sampled_from(
@@ -323,6 +323,15 @@ def test_a_sweep_reads_its_study_once_and_builds_each_problem_once(tmp_path, mon
     assert len(reads) == 1
     plan(read_study(path), tmp_path)
     assert sorted((tmp_path / "built.txt").read_text().split()) == ["0.5", "0.9"]
+
+
+def test_functions_of_a_file_share_its_module_until_it_changes(tmp_path):
+    """So that metrics can share an expensive reference."""
+    (tmp_path / "own.py").write_text("def one(): pass\ndef other(): pass\n")
+    one, other = (load_function(f"own.py:{name}", tmp_path) for name in ("one", "other"))
+    assert one.__globals__ is other.__globals__
+    (tmp_path / "own.py").write_text("def one(): pass\ndef other(): return 1\n")
+    assert load_function("own.py:other", tmp_path)() == 1
 
 
 GRIDS = """\

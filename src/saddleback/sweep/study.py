@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from saddleback import _registry, problems
-from saddleback._plugins import load
+from saddleback._plugins import load_once
 from saddleback._typing import FloatArray
 from saddleback.engine import Source, inverse, inverse_sqrt
 from saddleback.errors import InvalidParameter
@@ -377,13 +377,14 @@ RULE = ("label", "form", "bootstrap", "dual")
 def load_function(spec: str, folder: Path, mark: str | None = None) -> Callable[..., Any]:
     """Return the function that ``module.py:name`` or ``saddleback.module:name`` refers to.
 
-    The path is relative to the folder; a file whose hash is not ``mark`` is refused.
+    The path is relative to the folder; a file whose hash is not ``mark`` is refused. It is imported
+    once, so that its functions can share what they compute.
     """
     path, _, attribute = spec.rpartition(":")
     if path.startswith("saddleback."):
         return getattr(importlib.import_module(path), attribute)  # type: ignore[no-any-return]
     check_file(spec, folder, mark)
-    return load(f"{folder / path}:{attribute}")  # type: ignore[no-any-return]
+    return load_once(f"{folder / path}:{attribute}")  # type: ignore[no-any-return]
 
 
 def check_file(spec: str, folder: Path, mark: str | None) -> None:
