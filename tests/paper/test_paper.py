@@ -452,12 +452,31 @@ def test_claims_are_numbered_across_sections_in_the_columns_of_theirs(tmp_path):
     ]  # fmt: skip
 
 
+PAGE = Path(__file__).parents[2] / "docs" / "paper" / "reproduction.md"
+
+
 def test_the_page_in_the_documentation_is_of_a_full_run():
-    text = (Path(__file__).parents[2] / "docs" / "paper" / "reproduction.md").read_text(
-        encoding="utf-8"
-    )
+    text = PAGE.read_text(encoding="utf-8")
     assert "quick" not in text
     assert "Written by `saddleback paper all` from" in text
+
+
+def test_rows_of_the_page_have_as_many_cells_as_their_headings():
+    """No claim has a bar in its text."""
+    columns = None
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        bars = line.count("|") if line.startswith("|") else None
+        columns = columns if columns is not None and bars is not None else bars
+        assert bars == columns, line
+
+
+def test_systems_from_the_same_experience_do_not_depend_on_their_number():
+    car, seed = simulation(0.99, bins=2, tilings=4), np.random.SeedSequence(0)
+    rules = [sb.GES(0.5), sb.GTB(0.9), sb.GES(0.0), sb.GRetrace(0.9)]
+    together = from_experience(car, rules, 500, seed)
+    assert [system.rule for system in together] == rules
+    for rule, system in zip(rules, together, strict=True):
+        assert np.array_equal(from_experience(car, [rule], 500, seed)[0].A, system.A)
 
 
 def test_the_help_explains_the_quick_run():

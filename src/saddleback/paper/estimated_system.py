@@ -25,6 +25,10 @@ BATCHES = 10
 """Batches of experience from which the noise of a system is computed."""
 
 
+TOGETHER = 3
+"""Systems that are estimated from one simulation, at 60 MB each."""
+
+
 class Measured(NamedTuple):
     """A measure of a fixed point, its standard error, and what noise adds to it in the mean."""
 
@@ -135,7 +139,10 @@ def from_experience(
     """Estimate the systems of rules from the same experience of μ, without standard errors."""
     return [
         System(estimate.A, estimate.b, estimate.M, estimate.C, estimate.rule)
-        for estimate in System.estimate(car, rules, steps=steps, rng=seed, batches=2)
+        for begin in range(0, len(rules), TOGETHER)
+        for estimate in System.estimate(
+            car, rules[begin : begin + TOGETHER], steps=steps, rng=seed, batches=2
+        )
     ]
 
 

@@ -213,7 +213,7 @@ def _same_errors() -> Claim:
     same = len({rule.bootstrap for rule in rules}) == 1
     return Claim(
         "GQ, ABQ and GTB learn from the same expected TD error as GES",
-        "They differ in trace and form only: the bootstrap is Σ_a π(a|s') φ(s', a) in all four",
+        "They differ in trace and form only: the bootstrap is E_π φ(s', ·) in all four",
         verdict(same),
     )
 
