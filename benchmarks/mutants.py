@@ -103,7 +103,15 @@ def _between(
         yield Mutant(name, right.lineno, begin + at, old, new)
 
 
-def failure(source: Path, cache: Path, package: str) -> str:
+def ordered_tests(package: str, module: str = "") -> list[str]:
+    """Return the test files of a package, those that mention a module first."""
+    files = [path for name in TESTS[package] for path in sorted((ROOT / name).rglob("test_*.py"))]
+    if module:
+        files.sort(key=lambda path: module not in path.read_text(encoding="utf-8"))
+    return [path.relative_to(ROOT).as_posix() for path in files]
+
+
+def failure(source: Path, cache: Path, package: str, module: str = "") -> str:
     """Return how the tests of a package fail with the package in a folder; empty if they pass."""
     environment = os.environ | {
         "PYTHONPATH": str(source), "NUMBA_CACHE_DIR": str(cache), "OPENBLAS_NUM_THREADS": "1",
@@ -111,7 +119,7 @@ def failure(source: Path, cache: Path, package: str) -> str:
     }  # fmt: skip
     command = [
         sys.executable, "-m", "pytest", "-x", "-q", "-n0", "-p", "no:cacheprovider",
-        "-m", "not slow and not browser and not cluster", *TESTS[package],
+        "-m", "not slow and not browser and not cluster", *ordered_tests(package, module),
     ]  # fmt: skip
     try:
         done = subprocess.run(
@@ -151,7 +159,7 @@ def main() -> None:
             # Compiled callers in other files do not notice a change: such a mutant compiles afresh.
             compiles = "saddleback._jit" in text
             cache = Path(folder) / f"cache{number}" if compiles else plain
-            killed.append(bool(failure(source, cache, mutant.package)))
+            killed.append(bool(failure(source, cache, mutant.package, path.stem)))
             path.write_text(text, encoding="utf-8")
             print(f"{'killed  ' if killed[-1] else 'SURVIVED'} {mutant}", flush=True)
             if compiles:

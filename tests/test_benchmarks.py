@@ -230,6 +230,15 @@ def test_mutants_are_single_changes_of_the_code():
         compile(mutant.apply(text), str(mutant), "exec")
 
 
+def test_a_mutant_first_meets_the_tests_that_mention_its_module():
+    ordered, plain = (
+        mutants.ordered_tests("theory", "primal_dual_gap"),
+        mutants.ordered_tests("theory"),
+    )
+    assert ordered[0] == "tests/theory/test_primal_dual_gap.py" != plain[0]
+    assert sorted(ordered) == sorted(plain)
+
+
 def test_the_map_finds_the_leader_and_its_advantage():
     def results(final):
         values = np.asarray(final, dtype=float)[:, None, :, None] * np.ones((1, 2, 1, 1))
