@@ -40,7 +40,7 @@ paper: $(RUN)
 	$(BIN)/saddleback paper all --out results
 
 # Where GES leads, over problems, λ, step sizes and measures: a table, results/map.json and a figure.
-# Less than three minutes of computing; a run that was stopped continues.
+# Five minutes of computing; a run that was stopped continues.
 map: $(DEV)
 	$(BIN)/python -m benchmarks.ges_map
 

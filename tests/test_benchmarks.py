@@ -18,10 +18,12 @@ from benchmarks.errors_by_method import AUTOMATIC, CLOSED, candidate_values, est
 from benchmarks.families import FAMILIES
 from benchmarks.families.family import Case
 from benchmarks.ges_map import __main__ as ges_map
+from benchmarks.ges_map import car
 from benchmarks.resumable import measure_cases
 
 import saddleback as sb
 from saddleback.ope.consensus import CandidateFit
+from saddleback.paper.rollout_systems import rollout_systems
 from saddleback.sweep import RuleResults
 
 
@@ -260,3 +262,22 @@ def test_the_map_finds_the_leader_and_its_advantage():
         assert (cell.leader, cell.verdict) == ("GES", "ahead")
         assert cell.advantage == pytest.approx(1.0)  # GQ's best setting by the mean is its first
         assert cell.low <= cell.advantage <= cell.high
+
+
+@pytest.mark.slow
+def test_objectives_of_the_map_are_those_of_their_systems(monkeypatch):
+    """Importance traces by rollouts, others by experience, each computed once."""
+    monkeypatch.setattr(car, "LAMBDAS", (0.6,))
+    problem, effort = car.reading(gamma=0.8), {"starts": 50, "experience": 3000, "seed": 1}
+    own = car.mspbe(problem, sb.GES(0.6), **effort)
+    assert own == car.mspbe(problem, sb.GQ(0.6), **effort)
+    assert own == car.mspbe_common(problem, sb.GTB(0.6), lam=0.6, **effort)
+    theta = np.random.default_rng(0).normal(size=(2, problem.p))
+    followed = rollout_systems(problem, (0.6,), 50, np.random.SeedSequence([1, 97]))[0.6].system
+    np.testing.assert_allclose(own(theta), followed.mspbe(theta), rtol=1e-6)
+    sampled = sb.System.estimate(
+        problem, sb.GTB(0.6), steps=3000, rng=np.random.SeedSequence([1, 96]), batches=2
+    )
+    np.testing.assert_allclose(
+        car.mspbe(problem, sb.GTB(0.6), **effort)(theta), sampled.mspbe(theta), rtol=1e-6
+    )

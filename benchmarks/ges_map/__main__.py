@@ -114,7 +114,7 @@ def draw(cells: list[Cell], out: Path) -> None:
         "Advantage of GES: value of the best of GQ, ABQ and GTB ÷ that of GES, each with its best "
         "of 121 settings. Purple: GES is ahead, orange: behind, up to a factor of 100. Letters: "
         "the rule that leads (G: GES, Q: GQ, A: ABQ, T: GTB), in capitals where the 95% interval "
-        "over runs excludes 1. Grey: not measured."
+        "over runs excludes 1."
     )
     with plots.style():
         figure, axes = plots.panels(
