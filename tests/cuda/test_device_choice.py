@@ -14,7 +14,6 @@ from saddleback.cuda.gpu import Device
 from saddleback.errors import InvalidParameter
 from saddleback.learning.device import choose_device, engine_on
 from saddleback.sweep import plan, read_study, run_study
-from saddleback.system import System
 
 CAR = sb.problems.mountain_car()
 OPTIONS = dict(alpha=[0.01, 0.02], beta=0.01, episodes=2, rng=0)
@@ -44,18 +43,6 @@ def study(tmp_path):
     path = tmp_path / "study.toml"
     path.write_text(STUDY)
     return path
-
-
-def test_objectives_are_quadratic_forms():
-    problem = sb.problems.random_walk()
-    system, theta = System.exact(problem, sb.TD(0.5)), np.random.default_rng(0).normal(size=(3, 5))
-    for name in ("mspbe", "mse_absolute", "mse"):
-        form = system.quadratic_form(name)
-        r = theta @ form.H.T + form.h
-        G = np.diag(form.G) if form.G.ndim == 1 else form.G
-        value = form.factor * np.einsum("ki,ij,kj->k", r, G, r) + form.constant
-        np.testing.assert_allclose(value, getattr(system, name)(theta), rtol=1e-12)
-    assert system.quadratic_form("residual") is None
 
 
 def test_metrics_of_the_user_are_computed_on_the_host(emulated):

@@ -324,3 +324,15 @@ def test_singular_values_below_a_hundred_billionth_count_as_zero():
         parts = linear_stability.Decomposition(np.diag([1.0, smallest]), np.ones(2))
         assert (parts.rank, parts.deficient) == (rank, rank == 1)
         assert linear_stability.spectral_rank(np.diag([1.0, smallest])) == rank
+
+
+def test_objectives_are_quadratic_forms():
+    problem = sb.problems.random_walk()
+    system, theta = System.exact(problem, sb.TD(0.5)), np.random.default_rng(0).normal(size=(3, 5))
+    for name in ("mspbe", "mse_absolute", "mse"):
+        form = system.quadratic_form(name)
+        r = theta @ form.H.T + form.h
+        G = np.diag(form.G) if form.G.ndim == 1 else form.G
+        value = form.factor * np.einsum("ki,ij,kj->k", r, G, r) + form.constant
+        np.testing.assert_allclose(value, getattr(system, name)(theta), rtol=1e-12)
+    assert system.quadratic_form("residual") is None
