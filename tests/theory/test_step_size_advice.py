@@ -7,7 +7,7 @@ import saddleback as sb
 from helpers.problems import rule_named
 from saddleback import System, iterate, learn, mean_square, problems, step_sizes, theorem2
 from saddleback.problem import Problem
-from saddleback.theory import MeanStability
+from saddleback.theory import MeanStability, step_size_advice
 from saddleback.theory.noise_chain import noise_chain
 
 
@@ -107,3 +107,24 @@ def test_the_widest_ratio_of_step_sizes_is_a_power_of_eight():
         Problem(sb.FiniteMDP([[one[0]]], one, gamma=0.9), one[None], one, one), sb.GES(0.0)
     )
     assert inside.beta / inside.alpha > 8.0**-3
+
+
+@pytest.mark.parametrize("failures", [0, 3])
+def test_steps_are_halved_until_they_are_stable(monkeypatch, failures):
+    problem, rule = problems.two_state(0.5, [[1, -1], [0.5, 2]]), sb.GES(0.0)
+    best, tried = step_sizes(problem, rule, steps=500), []
+
+    def stable(model, noise, alpha, beta):
+        tried.append((alpha, beta))
+        return len(tried) > failures
+
+    monkeypatch.setattr(step_size_advice, "stable", stable)
+    advice = step_sizes(problem, rule, steps=500)
+    expected = (best.alpha / 2**failures, best.beta / 2**failures)
+    assert (advice.alpha, advice.beta) == tried[-1] == pytest.approx(expected)
+
+
+def test_steps_that_are_never_stable_are_refused(monkeypatch):
+    monkeypatch.setattr(step_size_advice, "stable", lambda *_: False)
+    with pytest.raises(sb.errors.Undefined, match="no step sizes of GES"):
+        step_sizes(problems.two_state(0.5, [[1, -1], [0.5, 2]]), sb.GES(0.0), steps=500)
