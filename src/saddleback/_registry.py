@@ -25,7 +25,7 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     return by_lower[close[0]] if close else None
 
 
-def check_name(kind: str, name: Any, names: Iterable[str]) -> str:
+def check_name(kind: str, name: Any, names: Iterable[str], where: str = "") -> str:
     """Return ``name`` if it is one of ``names``; otherwise raise, suggesting the closest match.
 
     Parameters
@@ -34,6 +34,8 @@ def check_name(kind: str, name: Any, names: Iterable[str]) -> str:
         Kind of thing that is named, for the message.
     name, names
         The name, and the valid ones.
+    where
+        Location of the name, appended to it in the message.
     """
     names = list(names)
     if not isinstance(name, str):
@@ -42,7 +44,7 @@ def check_name(kind: str, name: Any, names: Iterable[str]) -> str:
         return name
     close = nearest(name, names)
     hint = f" Did you mean {close!r}?" if close else ""
-    raise UnknownName(f"unknown {kind} {name!r}.{hint} Known: {', '.join(names)}.")
+    raise UnknownName(f"unknown {kind} {name!r}{where}.{hint} Known: {', '.join(names)}.")
 
 
 def check_parameters(owner: str, given: Iterable[str], takes: Iterable[str]) -> None:
