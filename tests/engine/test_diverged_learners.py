@@ -33,7 +33,15 @@ def test_dropping_diverged_learners_changes_no_bit(monkeypatch):
 
 @pytest.mark.kernel
 def test_learners_that_all_diverge_keep_their_last_weights(monkeypatch):
+    blocks, drop = set(), learner_batch.Block._drop_diverged
+
+    def observed(self, steps):
+        drop(self, steps)
+        blocks.add(self)
+
+    monkeypatch.setattr(learner_batch.Block, "_drop_diverged", observed)
     together = learned(monkeypatch, np.array([2.0, 2.5, 3.0]), 8)
+    assert all(len(stopped.learners) for block in blocks for stopped in block._stopped)
     singles = [learned(monkeypatch, alpha, 8) for alpha in (2.0, 2.5, 3.0)]
     for run, *single in zip(together, *singles, strict=True):
         assert not run.ok.any()

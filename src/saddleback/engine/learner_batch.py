@@ -138,7 +138,7 @@ class Block:
         alive = self.diverged_at[self._running] < 0
         (p, width), count = self._lanes.theta.shape, int(alive.sum())
         narrow = min(width, max(_padded(count), SIMD)) if count else 0
-        if (width - narrow) * steps * ROWS < p * width:
+        if (width - narrow) * steps * ROWS <= p * width:
             return
         dead = np.flatnonzero(~alive)
         theta, omega = (table[:, dead].T for table in (self._lanes.theta, self._lanes.omega))
