@@ -91,7 +91,7 @@ def check_policy(
     Traceback (most recent call last):
     ...
     saddleback.checks.rule_checks.CheckFailed: the policy: probabilities sum to 0.7, not 1, for 1
-    of 1 observations (first: [0.5, 0.2]).
+    of 1 observations (first: [0.5, 0.2]). Divide the probabilities of an observation by their sum.
     """
     if not callable(policy):
         _fail("the policy", f"must be a function of observations, got {policy!r}")
