@@ -123,11 +123,14 @@ def wrong_columns(rng: np.random.Generator, folder: Path) -> Trial:
 
 
 def _cast(column: Any, kind: Any) -> Any:
-    """Return a column of another type: converted where that loses nothing, else of zeros."""
+    """Return a column of another type: converted where that loses nothing, else empty."""
     try:
-        return column.cast(kind)
+        other = column.cast(kind)
+        if not pa.types.is_boolean(kind) or other.cast(column.type).equals(column):
+            return other
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
-        return pa.nulls(len(column), kind)
+        pass
+    return pa.nulls(len(column), kind)
 
 
 def _read_table(table: Any) -> Answer:
