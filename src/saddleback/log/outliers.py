@@ -54,7 +54,8 @@ class _Extreme:
 
     def add(self, rows: DecodedRows, column: FloatArray) -> None:
         """Add the next rows."""
-        signed = self.sign * column
+        with np.errstate(invalid="ignore"):  # a signalling NaN, which a damaged file may contain
+            signed = self.sign * column
         top = float(np.max(signed, initial=-np.inf, where=np.isfinite(signed)))
         if top < self.value:
             self.following = max(self.following, top)
