@@ -218,7 +218,7 @@ def main() -> None:
     rows["all"] = {heading: sum(row[heading] for row in rows.values()) for heading in COLUMNS}
     for family, row in rows.items():
         table.add_row(family, *(f"{count:,}" for count in row.values()))
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else 100).print(table)
     skipped = {note for _, _, outcome, note, _ in done if outcome == "skipped"}
     for note in sorted(skipped):
         print(f"skipped: {note}")
