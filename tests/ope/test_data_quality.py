@@ -13,7 +13,7 @@ from saddleback.log import LogError, row_source
 from saddleback.ope import evaluate_statistics
 
 FEATURES = Fourier((-3.0, -3.0), (3.0, 3.0), order=1)
-NEW = ("DROPPED", "CLIPPED", "BOX", "OUTLIERS", "INFLUENCE", "RIDGE")
+NEW = ("DROPPED", "IMPUTED", "CLIPPED", "BOX", "OUTLIERS", "INFLUENCE", "RIDGE")
 
 
 def bandit(n=719, seed=0, **changes):

@@ -296,6 +296,7 @@ def diagnose(
         truncated_weight=float(sums.counts.truncated_weight[0]) / max(1, episodes),
         outside=_outside(interval, sums.counts, sums.setting.gamma, steps),
         dropped=altered.dropped,
+        imputed=altered.imputed,
         clipped=altered.clipped / altered.rows,
         outside_box=altered.outside / altered.rows,
         outlying=altered.outlying / altered.rows,
