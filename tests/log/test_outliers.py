@@ -91,6 +91,17 @@ def test_large_rewards_that_are_equal_or_at_the_end_are_no_slips():
     assert outliers_of(with_values("reward", last, rng.uniform(200, 900, 8))) == ([], 0)
 
 
+def test_an_absurd_reward_for_missing_ones_is_found():
+    given = with_values("reward", [21, 22, 37], np.nan)
+    assert outliers_of(given, fill_reward=0) == ([], 0)
+    (warning,), count = outliers_of(given, fill_reward=50)
+    assert warning.startswith("W155 reward is 50 in 3 rows (episode 12 steps 1, 2; episode 13 st")
+    assert count == 3
+    at_end = with_values("reward", ~LAST, np.nan) | {"episode_id": data()["episode_id"]}
+    at_end["reward"][LAST] += 100
+    assert outliers_of(at_end, fill_reward=0) == ([], 0)
+
+
 def test_an_improbable_propensity_is_found():
     warnings, count = outliers_of(with_values("behavior_prob", [12], 1e-9))
     assert warnings == [

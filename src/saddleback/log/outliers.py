@@ -114,8 +114,10 @@ class Outliers:
         observations: tuple[str, ...],
         propensity: str,
         actions: tuple[str, ...] = (),
+        filled: float | None = None,
     ) -> None:
         self._names, self._actions = [reward, *observations, *actions], actions
+        self._filled = filled  # the reward where none was logged
         self._ends = [(_Extreme(-1.0), _Extreme(1.0)) for _ in self._names]
         self._propensity, self._smallest = propensity, _Extreme(-1.0)
         self._sample, self._sizes = StridedSample(SAMPLED_ROWS), _RewardSizes()
@@ -170,7 +172,9 @@ class Outliers:
                     continue
                 opposite = other.following if other.sign * other.value in CODES else other.value
                 low, high = sorted((end.sign * end.following, other.sign * opposite))
-                if _is_outlier(end, value, float(np.median(rest)), (low, high)):
+                is_filled = k == 0 and value == self._filled and 2 * end.count < self._rows
+                is_reading = value not in CODES and not is_filled
+                if _is_outlier(end, value, float(np.median(rest)), (low, high), is_reading):
                     what = "a code for missing values" if value in CODES else "an error"
                     yield k, end, (
                         f"{_escaped(name)} is {value:.6g} in {{rows}}, and from {low:.6g} to "
@@ -184,13 +188,15 @@ class Outliers:
             )  # fmt: skip
 
 
-def _is_outlier(end: _Extreme, value: float, median: float, others: tuple[float, float]) -> bool:
-    """Whether an extreme value is too far from the others."""
+def _is_outlier(
+    end: _Extreme, value: float, median: float, others: tuple[float, float], is_reading: bool
+) -> bool:
+    """Whether an extreme value, which a reading may be, is too far from the others."""
     distance = abs(value - median)
     if abs(value) >= HUGE and abs(median) < np.sqrt(HUGE):
         return True
     reach = max(abs(other - median) for other in others)
-    if value in CODES:
+    if not is_reading:
         return distance > CODE_DISTANCE * reach
     if not reach:  # the others are constant, which gives no scale
         return False

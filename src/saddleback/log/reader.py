@@ -44,7 +44,7 @@ class LogReader:
         self._task = log.time_limit == "task"
         new_checks = partial(
             RowChecks, log.roles.names, log.observation_names, log.action_names, log.propensity,
-            self._task, log.roles.actions,
+            self._task, log.roles.actions, log.fill_reward,
         )  # fmt: skip
         self.checks = new_checks()
         drops = log.drop_bad is not None or log.drop_autoreset

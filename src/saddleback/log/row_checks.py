@@ -136,6 +136,7 @@ class RowChecks:
         propensity_source: str,
         check_clock: bool = False,
         continuous: tuple[str, ...] = (),
+        filled: float | None = None,
     ) -> None:
         self.problems = ProblemCounter()
         self._names, self._observations, self._actions = names, observations, actions
@@ -152,7 +153,9 @@ class RowChecks:
         self.high: FloatArray = np.full(0, -np.inf)
         self.ids = EpisodeIds()
         self.codes = CategoryCodes(observations)
-        self._outliers = Outliers(names["reward"], observations, self.propensities.name, continuous)
+        self._outliers = Outliers(
+            names["reward"], observations, self.propensities.name, continuous, filled
+        )
         self._zero_starts = self._zero_inside = self._after_end = 0
         self.unknown_actions: dict[Any, None] = {}
         self.incomplete: set[str] = set()
