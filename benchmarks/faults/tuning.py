@@ -18,6 +18,10 @@ CENTRE, REACH = np.array([100.0, 90.0, 6.0]), np.array([50.0, 40.0, 6.0])
 """The box of the clinic's observations: its centre, and half its sides."""
 
 
+READING = ("min_prob", "fill_reward", "episodes_end")
+"""Options of the log, rather than of its evaluation."""
+
+
 def _power(rng: np.random.Generator, low: float, high: float) -> float:
     return float(10.0 ** rng.uniform(low, high))
 
@@ -41,12 +45,26 @@ def _box(rng: np.random.Generator) -> dict[str, Any]:
     return {"low": centre - reach, "high": centre + reach}
 
 
+def _missing_rewards(rng: np.random.Generator) -> dict[str, Any]:
+    fill = (0.0, rng.normal(), 100 * rng.normal(), -9999.0)[rng.integers(4)]
+    return {"missing": _power(rng, -3, 0), "fill_reward": float(fill)}
+
+
+def _lost_ends(rng: np.random.Generator) -> dict[str, Any]:
+    return {
+        "lost": _power(rng, -2, 0),
+        "episodes_end": ("terminated", "truncated")[rng.integers(2)],
+    }
+
+
 KNOBS: dict[str, Callable[[np.random.Generator], dict[str, Any]]] = {
     "ridge": lambda rng: {"ridge": _power(rng, -12, 6)},
     "min_prob": lambda rng: {"min_prob": _power(rng, -6, 0)},
     "rule": _rule,
     "features": _features,
     "box": _box,
+    "fill_reward": _missing_rewards,
+    "episodes_end": _lost_ends,
     "draws": lambda rng: {"draws": int(rng.choice([20, 50]))},
     "shared": lambda rng: {"shared": True},
 }
@@ -64,9 +82,14 @@ def odd_tuning(rng: np.random.Generator, folder: Path) -> Trial:
 
 def _tuned(options: dict[str, Any]) -> Answer:
     """Evaluate; the answer is the value in its interval that is nearest to the reference."""
-    log = sb.Log(
-        clean_rows(), observations=SIGNS, actions=DOSES, min_prob=options.pop("min_prob", None)
-    )
+    rows, rng = clean_rows(), np.random.default_rng(0)
+    data = {name: column.to_numpy().copy() for name, column in zip(
+        rows.column_names, rows.columns, strict=True)}  # fmt: skip
+    data["reward"][rng.random(len(data["reward"])) < options.pop("missing", 0.0)] = np.nan
+    kept = ~data["terminated"] | (rng.random(len(data["reward"])) >= options.pop("lost", 0.0))
+    reading = {name: options.pop(name) for name in READING if name in options}
+    data = {name: column[kept] for name, column in data.items()}
+    log = sb.Log(data, observations=SIGNS, actions=DOSES, **reading)
     result = sb.evaluate(log, earlier, gamma=GAMMA, methods=[], **options)
     low, high = result.verdicts[0].interval_with_gap
     expected = reference().value
