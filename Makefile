@@ -127,8 +127,8 @@ verdicts: $(DEV)
 accuracy: $(DEV)
 	$(BIN)/python -m benchmarks.accuracy $(LOGS) $(PEERS)
 
-# A campaign of random faults (damaged files, wrong rows, kills, full disks): a table and
-# results/faults.json.
+# A campaign of random faults (damaged files, wrong rows, odd settings, kills, full disks): a table and
+# results/faults.json. One that was stopped continues.
 TRIES ?= 1000
 faults: $(DEV)
 	$(BIN)/python -m benchmarks.faults $(TRIES)

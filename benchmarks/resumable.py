@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,21 @@ def stored_results(path: Path, code: str) -> dict[str, Any]:
     return results
 
 
+@contextmanager
+def appending(path: Path, code: str) -> Iterator[Callable[[tuple, Any], None]]:
+    """Open a file of results of this code; yield a function that appends a case and its result."""
+    path.parent.mkdir(exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        if path.stat().st_size and not path.read_bytes().endswith(b"\n"):
+            file.write("\n")
+
+        def append(case: tuple, result: Any) -> None:
+            file.write(json.dumps({"case": case, "code": code, "result": result}) + "\n")
+            file.flush()
+
+        yield append
+
+
 def measure_cases(
     measure: Callable[..., Any],
     cases: Sequence[tuple],
@@ -65,14 +81,10 @@ def measure_cases(
     """
     stored = stored_results(path, code)
     missing = [case for case in cases if json.dumps(case) not in stored]
-    path.parent.mkdir(exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
-        if path.stat().st_size and not path.read_bytes().endswith(b"\n"):
-            file.write("\n")
+    with appending(path, code) as append:
         for case, result in _in_parallel(measure, missing, minutes, workers):
             stored[json.dumps(case)] = result
-            file.write(json.dumps({"case": case, "code": code, "result": result}) + "\n")
-            file.flush()
+            append(case, result)
     return {case: stored[key] for case in cases if (key := json.dumps(case)) in stored}
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from benchmarks.faults import FAMILIES, QUICK, run_try
+from benchmarks.faults import __main__ as faults_main
 from benchmarks.faults.trial import Answer, Broken, Outcome, Trial, compare, judge
 
 from saddleback.errors import InvalidParameter
@@ -75,3 +76,20 @@ def test_the_same_seed_is_the_same_damage(tmp_path):
             folder.mkdir()
             trials.append(FAMILIES[family](np.random.default_rng(3), folder).damage)
         assert trials[0].replace("one", "") == trials[1].replace("other", "")
+
+
+def test_a_stopped_campaign_continues(tmp_path, monkeypatch):
+    tried = []
+
+    def campaign(trials, jobs):
+        tried.extend(trials)
+        return ((trial, ("refused", "note", 0.1)) for trial in trials)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(faults_main, "campaign", campaign)
+    trials = faults_main.plan(20, 0, ["options", "policies"])
+    first = faults_main.outcomes(trials[:7], 1)
+    both = faults_main.outcomes(trials, 1)
+    assert tried == trials
+    assert {trial: both[trial][0] for trial in first} == dict.fromkeys(trials[:7], "refused")
+    assert len(both) == 20

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from . import kills, logs, options, policies, saved_files, studies
+from . import kills, logs, options, policies, saved_files, studies, tuning
 from .trial import Outcome, judge
 
 FAMILIES = {
@@ -26,6 +26,7 @@ FAMILIES = {
     "stores": studies.damaged_store,
     "policies": policies.wrong_policy,
     "options": options.odd_options,
+    "tuning": tuning.odd_tuning,
     "kill -9": kills.killed,
     "full disk": kills.full_disk,
 }

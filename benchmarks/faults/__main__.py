@@ -3,7 +3,7 @@
 Run by ``make faults``; ``make faults TRIES=10000`` sets the number of tries. Each try damages an
 input at random (logs, columns, rows, saved files, studies, stores, policies, options), or kills a
 command or fills a disk while it writes. Writes ``results/faults.json`` with every try that ended
-badly.
+badly. Outcomes are kept in ``results/faults.jsonl``: a run that was stopped continues.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -128,36 +129,57 @@ def plan(tries: int, first: int, chosen: list[str]) -> list[tuple[str, int]]:
             if k < counts[name]]  # fmt: skip
 
 
-def campaign(trials: list[tuple[str, int]], jobs: int) -> list[tuple[str, int, str, str]]:
-    """Make all tries; return family, seed, outcome and note of each."""
-    done: list[tuple[str, int, str, str]] = []
-    begun = time.monotonic()
+def campaign(
+    trials: list[tuple[str, int]], jobs: int
+) -> Iterator[tuple[tuple[str, int], tuple[str, str, float]]]:
+    """Make tries; yield each with its outcome, note and seconds as it ends."""
     with tempfile.TemporaryDirectory(prefix="faults-") as name:
         left = iter(trials)
         workers = [Worker(Path(name)) for _ in range(jobs)]
         busy = []
-        for worker in workers:
-            if (trial := next(left, None)) is not None:
-                worker.send(*trial)
-                busy.append(worker)
-        while busy:
-            select.select([worker.process.stdout for worker in busy], [], [], 1.0)
-            for worker in list(busy):
-                result = worker.receive()
-                if result is None:
-                    continue
-                done.append((*worker.trial, *result))
-                if result[0] in BAD:
-                    print(f"{worker.trial}: {result[0]}: {result[1][-1500:]}", flush=True)
-                if len(done) % 500 == 0:
-                    print(f"{len(done):,} tries, {time.monotonic() - begun:.0f} s", flush=True)
-                if (trial := next(left, None)) is None:
-                    busy.remove(worker)
-                else:
+        try:
+            for worker in workers:
+                if (trial := next(left, None)) is not None:
                     worker.send(*trial)
-        for worker in workers:
-            worker.stop()
-        unmount(Path(name))
+                    busy.append(worker)
+            while busy:
+                select.select([worker.process.stdout for worker in busy], [], [], 1.0)
+                for worker in list(busy):
+                    result = worker.receive()
+                    if result is None:
+                        continue
+                    yield worker.trial, (*result, round(time.monotonic() - worker.begun, 3))
+                    if (trial := next(left, None)) is None:
+                        busy.remove(worker)
+                    else:
+                        worker.send(*trial)
+        finally:
+            for worker in workers:
+                worker.stop()
+            unmount(Path(name))
+
+
+def outcomes(
+    trials: list[tuple[str, int]], jobs: int
+) -> dict[tuple[str, int], tuple[str, str, float]]:
+    """Return outcome, note and seconds of every try: those kept of this code, and new ones."""
+    from benchmarks.resumable import PACKAGE, appending, files_digest, stored_results
+
+    sources = [path for folder in (PACKAGE, Path(__file__).parent) for path in folder.rglob("*.py")]
+    kept, code = Path("results/faults.jsonl"), files_digest(others=sorted(sources))
+    stored = stored_results(kept, code)
+    done = {trial: stored[key] for trial in trials if (key := json.dumps(trial)) in stored}
+    begun, before = time.monotonic(), len(done)
+    if before:
+        print(f"{before:,} tries of this code are kept in {kept}", flush=True)
+    with appending(kept, code) as append:
+        for trial, result in campaign([trial for trial in trials if trial not in done], jobs):
+            done[trial] = result
+            append(trial, result)
+            if result[0] in BAD:
+                print(f"{trial}: {result[0]}: {result[1][-1500:]}", flush=True)
+            if len(done) % 500 == 0:
+                print(f"{len(done):,} tries, {time.monotonic() - begun:.0f} s", flush=True)
     return done
 
 
@@ -179,14 +201,16 @@ def main() -> None:
     from rich.table import Table
 
     print(machine_line())
-    done = campaign(plan(options.tries, options.first, options.family), options.jobs)
+    trials = plan(options.tries, options.first, options.family)
+    results = outcomes(trials, options.jobs)
+    done = [(*trial, *results[trial]) for trial in trials]
     table = Table(title="Faults", box=box.SIMPLE, title_justify="left", padding=(0, 0))
     table.add_column("damage", no_wrap=True)
     for heading in COLUMNS:
         table.add_column(heading, justify="right", min_width=max(map(len, heading.split())))
     rows = {}
-    for family in dict.fromkeys(name for name, *_ in done):
-        counts = Counter(outcome for name, _, outcome, _ in done if name == family)
+    for family in dict.fromkeys(name for name, _ in trials):
+        counts = Counter(outcome for name, _, outcome, *_ in done if name == family)
         rows[family] = {
             heading: sum(counts.values()) if key is None else counts[key]
             for heading, key in COLUMNS.items()
@@ -194,13 +218,16 @@ def main() -> None:
     rows["all"] = {heading: sum(row[heading] for row in rows.values()) for heading in COLUMNS}
     for family, row in rows.items():
         table.add_row(family, *(f"{count:,}" for count in row.values()))
-    Console().print(table)
-    skipped = {note for _, _, outcome, note in done if outcome == "skipped"}
+    Console(width=None if sys.stdout.isatty() else 100).print(table)
+    skipped = {note for _, _, outcome, note, _ in done if outcome == "skipped"}
     for note in sorted(skipped):
         print(f"skipped: {note}")
     bad = [trial for trial in done if trial[2] in BAD]
     Path("results").mkdir(exist_ok=True)
-    content = {"machine": machine(), "tries": len(done), "families": rows, "bad": bad}
+    seconds = round(sum(took for *_, took in done))
+    content = {
+        "machine": machine(), "tries": len(done), "seconds": seconds, "families": rows, "bad": bad,
+    }  # fmt: skip
     Path("results/faults.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     sys.exit(1 if bad else 0)
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import saddleback as sb
+from saddleback.ope import Evaluation
 from saddleback.problems.synthetic_clinic import DOSES, SIGNS, clinic, earlier
 
 from .mutations import change_data, damage_bytes
@@ -30,12 +31,17 @@ def clean_rows() -> pa.Table:
 def answer_of(log: sb.Log, target: Any = earlier, features: Any = FEATURES) -> Answer:
     """Evaluate a log; the answer has its value, standard error, verdict and warnings."""
     result = sb.evaluate(log, target, gamma=GAMMA, features=features, methods=[])
-    verdict, estimate = result.verdicts[0], result.estimates[0]
+    estimate = result.estimates[0]
     error = (estimate.high - estimate.low) / 3.92 if estimate.low is not None else np.inf
+    return Answer(value=estimate.value, error=error, notes=notes_of(result))
+
+
+def notes_of(result: Evaluation) -> frozenset[str]:
+    """Return the warnings of an evaluation, its verdict and the checks that failed."""
+    verdict, summary = result.verdicts[0], result.log_summary
     notes = {finding.code for finding in result.warnings} | {verdict.trust}
     notes |= {gate.code for gate in verdict.gates if gate.level in ("doubtful", "refused")}
-    notes |= {f"{result.log_summary.stops} stops, {result.log_summary.lost} lost"}
-    return Answer(value=estimate.value, error=error, notes=frozenset(notes))
+    return frozenset(notes | {f"{summary.stops} stops, {summary.lost} lost"})
 
 
 @functools.cache
@@ -117,11 +123,14 @@ def wrong_columns(rng: np.random.Generator, folder: Path) -> Trial:
 
 
 def _cast(column: Any, kind: Any) -> Any:
-    """Return a column of another type: converted where that loses nothing, else of zeros."""
+    """Return a column of another type: converted where that loses nothing, else empty."""
     try:
-        return column.cast(kind)
+        other = column.cast(kind)
+        if not pa.types.is_boolean(kind) or other.cast(column.type).equals(column):
+            return other
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
-        return pa.nulls(len(column), kind)
+        pass
+    return pa.nulls(len(column), kind)
 
 
 def _read_table(table: Any) -> Answer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,44 @@ def _raising(error: BaseException) -> Any:
 
 def _recursive(signs: Any) -> Any:
     return _recursive(signs)
+
+
+def _centred(signs: Any) -> Any:
+    signs -= signs.mean(axis=0)
+    return signs
+
+
+IMPURE: dict[str, Callable[[Any, np.random.Generator], Any]] = {
+    "centred in place": lambda signs, rng: _centred(signs),
+    "a column cleared": lambda signs, rng: signs.__setitem__((slice(None), 0), 0.0),
+    "scaled by its output": lambda signs, rng: np.multiply(signs, 2.0, out=signs),
+    "sorted": lambda signs, rng: signs.sort(axis=0),
+    "shuffled": lambda signs, rng: rng.shuffle(signs),
+    "centred": lambda signs, rng: signs - signs.mean(axis=0),
+    "ranks": lambda signs, rng: np.argsort(signs, axis=0) / len(signs),
+    "relative to the first": lambda signs, rng: signs - signs[0],
+    "noise": lambda signs, rng: signs + rng.normal(size=signs.shape),
+    "small noise": lambda signs, rng: signs * (1 + 1e-6 * rng.normal(size=signs.shape)),
+}
+"""What a function does with observations that it must neither change nor compare."""
+
+
+def _impure(rng: np.random.Generator, log: sb.Log) -> Trial:
+    """Evaluate a policy or features that write, are random or look at the batch."""
+    name = sorted(IMPURE)[rng.integers(len(IMPURE))]
+    noise = np.random.default_rng(rng.integers(2**32))
+
+    def given(signs: Any) -> Any:
+        other = IMPURE[name](signs, noise)
+        return (signs if other is None else other) / [100.0, 100.0, 5.0]
+
+    def policy(signs: Any) -> Any:
+        weights = np.exp(np.clip(given(signs), -5.0, 5.0))
+        return weights / weights.sum(axis=1, keepdims=True)
+
+    if rng.random() < 0.5:
+        return Trial(f"policy: {name}", lambda: answer_of(log, policy), reference())
+    return Trial(f"features: {name}", lambda: answer_of(log, features=given), reference())
 
 
 WRONG = {
@@ -90,7 +129,9 @@ FILES = (
 def wrong_policy(rng: np.random.Generator, folder: Path) -> Trial:
     """Evaluate a policy that does not do what a policy does."""
     log = sb.Log(clean_rows(), observations=SIGNS, actions=DOSES)
-    kind = ("output", "features", "error", "target", "file")[rng.integers(5)]
+    kind = ("output", "features", "error", "target", "file", "impure")[rng.integers(6)]
+    if kind == "impure":
+        return _impure(rng, log)
     if kind == "output":
         name = sorted(WRONG)[rng.integers(len(WRONG))]
         later = int(rng.integers(0, 3))  # the first calls are fine

@@ -176,6 +176,32 @@ def next_observation_partly_lost(data: Columns, rng: RNG) -> Columns:
     return changed(data, "next_hr", rows, np.nan) if len(rows) else all_shuffled(data, rng)
 
 
+def reward_a_sentinel(data: Columns, rng: RNG) -> Columns:
+    value = (-9999.0, 999999.0, -3.5e33, 1e20)[rng.integers(4)]
+    return changed(data, "reward", some(data, rng), value)
+
+
+def sign_a_sentinel(data: Columns, rng: RNG) -> Columns:
+    rows = rng.random(len(data["reward"])) < rng.uniform(0.001, 0.6)
+    return changed(data, ("hr", "bp", "lactate")[rng.integers(3)], rows, -9999.0)
+
+
+def propensity_tiny(data: Columns, rng: RNG) -> Columns:
+    value = (1e-9, 1e-20, 5e-324)[rng.integers(3)]
+    return changed(data, "behavior_prob", some(data, rng, 3), value)
+
+
+def rewards_in_another_unit(data: Columns, rng: RNG) -> Columns:
+    rows = some(data, rng, 6)
+    return changed(data, "reward", rows, 1e4 * (data["reward"][rows] + rng.normal(size=len(rows))))
+
+
+def last_rows_lost(data: Columns, rng: RNG) -> Columns:
+    last = np.flatnonzero(data["terminated"] | data["truncated"])
+    lost = rng.choice(last, int(rng.integers(1, len(last))), replace=False)
+    return take(data, np.delete(np.arange(len(data["reward"])), lost))
+
+
 def nothing_left(data: Columns, rng: RNG) -> Columns:
     return take(data, slice(0, int(rng.integers(0, 3))))
 
@@ -186,5 +212,6 @@ ROW_FAULTS = (
     column_missing, flag_too_early, flags_cleared, flags_inverted, step_shifted, step_changed,
     episodes_joined, episode_split, id_of_another_episode, ids_equal, action_unknown,
     actions_numbered, propensity_impossible, propensities_in_percent, propensities_logarithmic,
-    propensities_constant, next_observation_partly_lost, nothing_left,
+    propensities_constant, next_observation_partly_lost, reward_a_sentinel, sign_a_sentinel,
+    propensity_tiny, rewards_in_another_unit, last_rows_lost, nothing_left,
 )  # fmt: skip

@@ -15,7 +15,7 @@ GOOD = Evidence(
     calibration_z=1.0, trace_ratio=0.5, self_check=0.01,
     self_check_error=0.01, unique=True, stable=1.0, agreement=0.01, agreement_error=0.02, gap=0.05,
     sensitivity=0.01, ridge_shift=0.01, error_without_ridge=0.02, limit=40,
-    limit_share=0.0, truncated_weight=0.1, outside=0.0, dropped=0.001, clipped=0.01,
+    limit_share=0.0, truncated_weight=0.1, outside=0.0, dropped=0.001, imputed=0.0, clipped=0.01,
     outside_box=0.01, outlying=0.0, influential=100.0, units="500 episodes",
 )  # fmt: skip
 
@@ -23,7 +23,7 @@ CODES = (
     "EPISODES", "SUPPORT", "COVERAGE", "ROWS", "PROPENSITIES", "CEILING", "SELF-CHECK",
     "SOLUTION", "STABILITY", "AGREEMENT", "HIDDEN", "GAP", "PRECISION", "SENSITIVITY", "RIDGE",
     "ENDS", "HORIZON",
-    "DROPPED", "CLIPPED", "BOX", "OUTLIERS", "INFLUENCE", "RANGE",
+    "DROPPED", "IMPUTED", "CLIPPED", "BOX", "OUTLIERS", "INFLUENCE", "RANGE",
 )  # fmt: skip
 
 SURE = {"calibration_z": 9.0}
@@ -49,6 +49,7 @@ BAD = {
     "ENDS": ({"limit_share": 0.3}, None),
     "HORIZON": ({"truncated_weight": 0.6}, {"truncated_weight": 0.95}),
     "DROPPED": ({"dropped": 0.02}, {"dropped": 0.3}),
+    "IMPUTED": ({"imputed": 0.02}, None),
     "CLIPPED": ({"clipped": 0.06}, {"clipped": 0.6}),
     "BOX": ({"outside_box": 0.11}, {"outside_box": 0.6}),
     "OUTLIERS": ({"outlying": 0.001, "outliers": "a"}, {"outlying": 0.02, "outliers": "a"}),

@@ -61,6 +61,15 @@ def test_forms_of_a_covariance(covariance, expected):
     assert np.array_equal(matrices, np.broadcast_to(expected, (3, 2, 2)))
 
 
+def test_a_policy_that_writes_is_named():
+    def centred(obs):
+        obs -= 1.0
+        return obs
+
+    with pytest.raises(InvalidParameter, match="target 'new' policy: centred writes into the o"):
+        actions(centred)
+
+
 def test_columns_by_name():
     @named_columns
     def swapped(obs):

@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import json
+from contextlib import suppress
 
 import numpy as np
 import pandas
@@ -11,9 +12,11 @@ import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
+from benchmarks.faults.mutations import damage_bytes
 
 from helpers.log_cases import error_matching, good
 from helpers.logs import assert_same_content, content, mixed
+from saddleback.errors import SaddlebackError
 from saddleback.log import Log, LogError, text_files
 from saddleback.ope import evaluate
 
@@ -172,6 +175,8 @@ def test_a_wrong_extension_is_recognised(writer, name, message, tmp_path):
         (b"a,b\n1,M\xfcnchen\n", "log.csv", "cannot be read as CSV (line 2 or below: column 'b' is "
          "not UTF-8)"),
         (b"M\xfcnchen,b\n1,2\n", "log.csv", "cannot be read as CSV ('utf-8' codec can't decode"),
+        (b"a" * 200_000, "log.csv", "cannot be read as CSV (field larger than field limit"),
+        (b'{"M\xfcnchen": 1}\n', "log.jsonl", "cannot be read as JSON lines (line 1: 'utf-8' co"),
         (b'{"a": 1}\n{"a": "x"}\n', "log.jsonl", "cannot be read as JSON lines (line 2: Column(/a) "
          "changed from number to string)"),
         (b"\xff\xff\xff\xffabc", "log.arrow", "cannot be read as Arrow ("),
@@ -190,6 +195,18 @@ def test_files_that_cannot_be_read_say_why(content_bytes, name, message, tmp_pat
     path.write_bytes(content_bytes)
     with error_matching(LogError, f"E190 {path} {message}"):
         Log(path)
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.feather", "a.arrow", "a.csv", "a.jsonl"])
+def test_damaged_files_are_read_or_refused(name, tmp_path):
+    """Validation of Arrow batches, and text that is not UTF-8, ended in tracebacks."""
+    intact = tmp_path / name
+    WRITERS[name](intact, table())
+    for seed in range(80):
+        _, damaged = damage_bytes(np.random.default_rng(seed), intact.read_bytes())
+        (tmp_path / f"damaged-{name}").write_bytes(damaged)
+        with suppress(SaddlebackError):
+            Log(tmp_path / f"damaged-{name}").summary()
 
 
 def test_an_empty_text_file_is_an_empty_log(tmp_path):

@@ -1,14 +1,16 @@
 """HDF5 files in the layout of D4RL."""
 
 import sys
+from contextlib import suppress
 
 import h5py
 import numpy as np
 import pytest
+from benchmarks.faults.mutations import damage_bytes
 
 from helpers.log_cases import error_matching, parquet
 from helpers.logs import assert_same_content, columns, content
-from saddleback.errors import InvalidParameter
+from saddleback.errors import InvalidParameter, SaddlebackError
 from saddleback.log import Log, LogError, row_source
 
 ENDS = ["terminated", "truncated", "terminated", "truncated"]
@@ -71,6 +73,17 @@ def test_bad_files_are_reported(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(InvalidParameter, match=r"needs h5py: pip install 'saddleback\[hdf5\]'"):
         Log(path)
+
+
+def test_damaged_files_are_read_or_refused(tmp_path):
+    """Errors of h5py other than those of the disk were tracebacks."""
+    path = write(tmp_path / "log.hdf5", arrays()[0])
+    intact = path.read_bytes()
+    for seed in range(80):
+        _, damaged = damage_bytes(np.random.default_rng(seed), intact)
+        path.write_bytes(damaged)
+        with suppress(SaddlebackError):
+            Log(path).summary()
 
 
 def test_continuous_actions_become_numbered_columns(tmp_path):

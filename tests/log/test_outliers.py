@@ -1,5 +1,7 @@
 """Values far outside all others are found, with their rows; legitimate extremes are not."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -64,6 +66,40 @@ def test_two_codes_and_two_corrupted_numbers_are_found():
     given = with_values("reward", [5], -9999, with_values("reward", [6, 7], 999))
     assert len(outliers_of(given)[0]) == 2
     assert len(outliers_of(with_values("reward", [6, 7], [-2e33, -3e33]))[0]) == 1
+
+
+@pytest.mark.parametrize("segment", [7, 1 << 16])
+def test_slips_of_a_unit_are_found_together(segment):
+    """None of them is far from the next one, but they decide about every mean."""
+    rewards = data()["reward"]
+    rows = np.random.default_rng(1).choice(np.flatnonzero(~LAST), 8, replace=False)
+    given = with_values("reward", rows, 1000.0 * rewards[rows])
+    (warning,), count = outliers_of(given, segment=segment)
+    largest = given["reward"][np.argmax(np.abs(given["reward"]))]
+    assert re.match(
+        rf"W155 reward: {count} of 3,000 rows make up \d\d% of the sum of sizes, above all 1 row "
+        rf"\(episode \d+ step \d+\) with {largest:.6g}: probably an error\.$", warning
+    )  # fmt: skip
+    assert 6 <= count <= 8
+
+
+def test_large_rewards_that_are_equal_or_at_the_end_are_no_slips():
+    rng = np.random.default_rng(1)
+    rare = rng.choice(np.flatnonzero(~LAST), 8, replace=False)
+    assert outliers_of(with_values("reward", rare, 700.0)) == ([], 0)
+    last = rng.choice(np.flatnonzero(LAST), 8, replace=False)
+    assert outliers_of(with_values("reward", last, rng.uniform(200, 900, 8))) == ([], 0)
+
+
+def test_an_absurd_reward_for_missing_ones_is_found():
+    given = with_values("reward", [21, 22, 37], np.nan)
+    assert outliers_of(given, fill_reward=0) == ([], 0)
+    (warning,), count = outliers_of(given, fill_reward=50)
+    assert warning.startswith("W155 reward is 50 in 3 rows (episode 12 steps 1, 2; episode 13 st")
+    assert count == 3
+    at_end = with_values("reward", ~LAST, np.nan) | {"episode_id": data()["episode_id"]}
+    at_end["reward"][LAST] += 100
+    assert outliers_of(at_end, fill_reward=0) == ([], 0)
 
 
 def test_an_improbable_propensity_is_found():

@@ -89,6 +89,10 @@ ROWS = {
         with_value("obs_1", [11], -np.inf),
         f"E120 obs_1 is infinite in 1 row (episode 12 step 3). {FILL}",
     ),
+    "reward too large": (
+        with_value("reward", [5], -1e160),
+        f"E120 reward is larger than 1e+100 in size in 1 row (episode 11 step 1). {FILL}",
+    ),
     "next observation in part": (
         with_value("next_obs_1", [7], np.nan),
         f"E120 next_obs_1 is NaN in 1 row (episode 11 step 3). {FILL}",
@@ -96,6 +100,10 @@ ROWS = {
     "next observation infinite": (
         with_value("next_obs_0", [7], np.inf, with_value("next_obs_1", [7], np.inf)),
         f"E120 next_obs_0 is infinite in 1 row (episode 11 step 3). {FILL}\nE120 next_obs_1 is infinite in 1 row (episode 11 step 3). {FILL}",
+    ),
+    "next observation too large": (
+        with_value("next_obs_0", [7], 1e300),
+        f"E120 next_obs_0 is larger than 1e+100 in size in 1 row (episode 11 step 3). {FILL}",
     ),
     "no episode": (
         with_value("episode_id", [4, 5], None),

@@ -112,6 +112,35 @@ def test_dropped_episodes_and_resets():
     assert sb.Log(resets, drop_autoreset=True).summary().altered.reset_rows == 6
 
 
+def test_rewards_that_are_filled_in():
+    """Rewards of 0 where 30% are missing were usable; those before the end are 0 by intention."""
+    data = walk()
+    rng = np.random.default_rng(0)
+    missing = rng.random(len(data["reward"])) < 0.3
+    result = evaluated(data | {"reward": np.where(missing, np.nan, data["reward"])}, fill_reward=0)
+    assert level(result, "IMPUTED") == "doubtful"
+    assert gate_of(result.verdicts[0], "IMPUTED").value == pytest.approx(missing.mean())
+    last = data["terminated"]
+    at_end = np.where(last, data["reward"], np.nan)
+    assert level(evaluated(data | {"reward": at_end}, fill_reward=0), "IMPUTED") == "usable"
+    at_end[np.flatnonzero(last)[:40]] = np.nan
+    gate = gate_of(evaluated(data | {"reward": at_end}, fill_reward=0).verdicts[0], "IMPUTED")
+    assert gate.level == "doubtful"
+    assert gate.value == pytest.approx(40 / last.sum())
+
+
+def test_episodes_that_are_marked_as_ended():
+    """They hid that last rows are missing: 44% without them were usable."""
+    result = evaluated(without_ends(0.44), episodes_end="terminated")
+    assert level(result, "IMPUTED") == "doubtful"
+    assert gate_of(result.verdicts[0], "IMPUTED").value == pytest.approx(0.44)
+    data = walk()
+    never = np.zeros(len(data["reward"]), dtype=bool)
+    result = evaluated(data | {"terminated": never}, episodes_end="terminated")
+    assert result.log_summary.altered.marked == 400
+    assert level(result, "IMPUTED") == "usable"
+
+
 @pytest.mark.parametrize(
     ("min_prob", "expected"), [(0.1, "usable"), (0.45, "doubtful"), (0.6, "refused")]
 )

@@ -12,6 +12,8 @@ from helpers.decision_logs import (
     bandit,
     rare_dose_log,
 )
+from helpers.logs import columns
+from helpers.verdicts import gate_of
 from saddleback.features import Custom
 from saddleback.ope.calibration import behaviour_deviation, ratio_deviation
 
@@ -115,3 +117,19 @@ def test_actions_never_taken_are_uncovered(full_mu):
     support = gate(bandit(0, 600, [0.7, 0.3, 0.0], full_mu=full_mu), [0.3, 0.2, 0.5], "SUPPORT")
     assert support.value == pytest.approx(0.5)
     assert support.level == "refused"
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_actions_never_taken_are_uncovered_without_propensities(shared):
+    """5% of the target on an unknown action was usable."""
+    log = columns([6] * 100, "terminated", actions=2, d=1)
+    data = {name: values for name, values in log.items() if "mu" not in name}
+    del data["behavior_prob"]
+    for probabilities, expected in (([0.5, 0.44, 0.06], "refused"), ([0.5, 0.5, 0], "not checked")):
+        result = sb.evaluate(
+            sb.Log(data, actions=["0", "1", "2"]), always(*probabilities), gamma=0.9, methods=(),
+            features="polynomial:1", rule="GTB:0.5", shared=shared, allow_uncovered=True,
+        )  # fmt: skip
+        support = gate_of(result.verdicts[0], "SUPPORT")
+        assert support.level == expected
+        assert support.value == (pytest.approx(0.06) if expected == "refused" else None)

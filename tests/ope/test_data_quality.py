@@ -13,7 +13,7 @@ from saddleback.log import LogError, row_source
 from saddleback.ope import evaluate_statistics
 
 FEATURES = Fourier((-3.0, -3.0), (3.0, 3.0), order=1)
-NEW = ("DROPPED", "CLIPPED", "BOX", "OUTLIERS", "INFLUENCE", "RIDGE")
+NEW = ("DROPPED", "IMPUTED", "CLIPPED", "BOX", "OUTLIERS", "INFLUENCE", "RIDGE")
 
 
 def bandit(n=719, seed=0, **changes):
@@ -178,3 +178,14 @@ def test_effective_sample_sizes_of_many_steps_are_not_all_saved(monkeypatch):
     )
     assert len(result.ess_by_step["uniform"]) == 9
     assert len(result.as_dict()["ess_by_step"]["uniform"]) == 5
+
+
+@pytest.mark.parametrize("horizon", [None, 1])
+def test_the_unit_of_rewards_does_not_matter(horizon):
+    """Folds depend on the content of episodes: values are equal within a standard error."""
+    data = bandit(200)
+    large = data | {"reward": 1e60 * data["reward"]}
+    options = {"features": "auto", "horizon": horizon, "gamma": 0.9}
+    one, other = (verdict_on(given, **options) for given in (data, large))
+    assert other.trust == one.trust
+    assert other.value / 1e60 == pytest.approx(one.value, abs=one.evidence.error)

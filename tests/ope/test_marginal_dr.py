@@ -79,6 +79,15 @@ def test_columns_that_are_constant_or_repeat_others_are_left_out_and_reported():
     assert "tiles 6x4" in kinds[0]
 
 
+def test_candidates_that_diverge_over_a_long_task_are_left_out_without_a_warning():
+    sample = sample_of(sb.Log(columns([12] * 40, "terminated")))
+    (view, *_) = views(sample)
+    basis = Basis("waves", view, RandomFourier(Scaling.of(sample.states), 60, 0.5))
+    fits = fit_basis(basis, Rows.of(sample, "new", 1.0), 3000, (1e-12, 10.0), (1.0,))
+    assert len(fits.penalties) == 2
+    assert fits.finite().penalties == [(1.0, 10.0)]
+
+
 def test_consensus_estimates_the_exact_value_of_a_chain():
     case = FAMILIES["graph"].case("near", 3, 2000)
     result = sb.evaluate(case.as_log(), case.target, gamma=case.gamma)

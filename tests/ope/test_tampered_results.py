@@ -230,6 +230,7 @@ def test_arrays_of_wrong_shapes_are_rejected(content, tmp_path):
     [
         (dict(p=10**6), "Statistics: 1,000,000 features (one copy per action) exceed 10,000"),
         (dict(p=5), "its active features are not numbered in order."),
+        (dict(p=999), "its number of features does not fit its actions."),
         (dict(p=True), "p: expected `int`, got `bool`."),
         (dict(gamma=-1), "gamma: expected `float` >= 0.0."),
         (dict(values="both"), "values: expected `str` matching regex '^(action|state)$'."),
@@ -258,6 +259,8 @@ def test_settings_that_cannot_be_are_rejected_before_memory_is_used(
         ("action_mass", lambda array: array.astype("M8[s]"), "action_mass does not hold numbers"),
         ("steps", np.zeros_like, "its numbers of steps are negative or all 0"),
         ("steps", np.negative, "its numbers of steps are negative or all 0"),
+        ("altered", np.zeros_like, "its numbers of rows contradict each other"),
+        ("altered", np.negative, "its numbers of rows contradict each other"),
     ],
 )
 def test_arrays_of_impossible_numbers_are_rejected(name, change, complaint, content, tmp_path):

@@ -69,6 +69,19 @@ def test_damaged_shards_are_moved_aside_and_recomputed(store, damage):
     assert {path.name for path in (out / "damaged").iterdir()} == {name, f"{name}-2"}
 
 
+def test_a_shard_without_its_hash_is_not_left_out(store):
+    """A damaged line among the hashes left out the rows of its shard, without a word."""
+    path, intact, out = store
+    file = out / "SHA256SUMS"
+    file.write_text(file.read_text().replace("  shards/p001", " *shards/p001"))
+    with pytest.raises(
+        InvalidParameter, match=r"lacks the hash of \d shards \(first: p001-0000-ru"
+    ):
+        Store.load(out).table()
+    assert sweep(path, "--out", out).exit_code == 0
+    assert bits(Store.load(out).table()) == bits(Store.load(intact).table())
+
+
 @pytest.mark.parametrize("cut", [1, 10, 40, 80, 92])
 def test_an_incomplete_last_hash_costs_at_most_one_shard(store, cut):
     path, intact, out = store

@@ -17,7 +17,7 @@ class AlteredRows:
     Attributes
     ----------
     rows, episodes, terminated
-        Size of the log, and the number of episodes that terminated.
+        Size of the log, and the number of episodes that terminated, with a flag.
     stops
         Episodes that stop without a flag, which are treated as truncated.
     lost
@@ -73,6 +73,19 @@ class AlteredRows:
         """
         stops = self.stops / max(1, self.episodes) if self.terminated else 0.0
         return max((self.lost + self.bad_rows) / max(1, self.rows), stops)
+
+    @property
+    def imputed(self) -> float:
+        """Share of rewards that were filled in, or of episodes marked as ended if it is larger.
+
+        Neither counts where it is the rule: rewards before the end if no episode has any, and marks
+        if no episode is logged as terminated.
+        """
+        before_end = self.rows - self.episodes
+        filled = self.filled / max(1, self.rows)
+        if self.filled >= before_end:
+            filled = (self.filled - before_end) / max(1, self.episodes)
+        return max(filled, self.marked / max(1, self.episodes) if self.terminated else 0.0)
 
     @property
     def repairs(self) -> list[str]:

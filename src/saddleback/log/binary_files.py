@@ -58,9 +58,7 @@ class ArrowSource(RowSource):
         fields = [self.schema.get_field_index(name) for name in columns]
         options = pa.ipc.IpcReadOptions(included_fields=sorted(fields))
         for batch in _arrow_batches(self.name, self.is_stream, options):
-            chosen = batch.select(list(columns))
-            chosen.validate(full=True)
-            yield chosen
+            yield batch.select(list(columns))
 
 
 def open_parquet_source(path: str, detected: FileFormat) -> RowSource:
@@ -86,11 +84,12 @@ def open_arrow_source(path: str, detected: FileFormat) -> RowSource:
 
 def _arrow_batches(path: str, is_stream: bool, options: Any) -> Iterator[Any]:
     with _open_arrow(path, is_stream, options) as reader:
-        if is_stream:
-            yield from reader
-        else:
-            for i in range(reader.num_record_batches):
-                yield reader.get_batch(i)
+        batches = (
+            iter(reader) if is_stream else map(reader.get_batch, range(reader.num_record_batches))
+        )
+        for batch in batches:
+            batch.validate(full=True)
+            yield batch
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +133,7 @@ class ContinuousTarget(Target):
     def _call(self, function: Callable[..., Any], states: FloatArray, *others: Any) -> Any:
         named = with_columns(function, self.names)
         try:
-            return call(f"target {self.name!r} policy", lambda rows: named(rows, *others), states)
+            return call(f"target {self.name!r} policy", partial(_apply, named, others), states)
         except ImpureFunction:
             raise
         except USER_ERRORS as error:
@@ -229,3 +230,7 @@ def _as_target(given: Any, log: Log, name: str | None) -> ContinuousTarget:
         name, fingerprint(given, source), form=given, size=len(log.roles.actions),
         names=log.observation_names,
     )  # fmt: skip
+
+
+def _apply(function: Callable[..., Any], others: tuple[Any, ...], states: FloatArray) -> Any:
+    return function(states, *others)

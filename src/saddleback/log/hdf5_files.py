@@ -28,6 +28,9 @@ REQUIRED = ("observations", "actions", "rewards", "terminals")
 LOG_PROBABILITIES = "infos/action_log_probs"
 OPTIONAL = ("timeouts", "next_observations", LOG_PROBABILITIES)
 
+DAMAGES = (AttributeError, KeyError, MemoryError, RuntimeError, TypeError, ValueError)
+"""What h5py raises, besides errors of the disk, for a damaged file or another layout."""
+
 
 @dataclass(frozen=True, eq=False)
 class HDF5Source(RowSource):
@@ -102,7 +105,8 @@ def _rows(file: Mapping[str, Any], rows: slice, episode: int) -> tuple[dict[str,
 
 def _matrix(array: Any) -> FloatArray:
     """Return an array of any shape as [n, d]."""
-    values = np.asarray(array, dtype=np.float64)
+    with np.errstate(invalid="ignore"):  # a signalling NaN, which a damaged file may contain
+        values = np.asarray(array, dtype=np.float64)
     return values.reshape(len(values), -1)
 
 
@@ -123,5 +127,7 @@ def _open(path: str) -> Iterator[Any]:
     try:
         with h5py.File(path, "r") as file:
             yield file
-    except READ_ERRORS as error:
+    except LogError:
+        raise
+    except (*READ_ERRORS, *DAMAGES) as error:
         raise LogError(unreadable(path, "HDF5", error)) from None

@@ -2,7 +2,8 @@
 
 Only the smallest and the largest value of a column are suspected, with the distance of the farthest
 other value from the median as the scale, so that heavy tails and rare rewards at the end of
-episodes are not: such values are either near others, or equal, or the others are constant.
+episodes are not: such values are either near others, or equal, or the others are constant. Several
+different rewards are suspected together if the rest hardly matters beside them.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ HUGE = 1e15
 IMPROBABLE = 1e-3
 """Probability below which a small propensity of an action that was taken is suspected."""
 
+DOMINANT_SHARE = 0.5
+"""Share of the sum of all rewards' sizes above which a few of them are suspected."""
+
 SAMPLED_ROWS = 4096
 """Number of rows from which medians are computed."""
 
@@ -50,7 +54,8 @@ class _Extreme:
 
     def add(self, rows: DecodedRows, column: FloatArray) -> None:
         """Add the next rows."""
-        signed = self.sign * column
+        with np.errstate(invalid="ignore"):  # a signalling NaN, which a damaged file may contain
+            signed = self.sign * column
         top = float(np.max(signed, initial=-np.inf, where=np.isfinite(signed)))
         if top < self.value:
             self.following = max(self.following, top)
@@ -66,6 +71,40 @@ class _Extreme:
         self.rows.add("W155", rows, hit)
 
 
+class _RewardSizes:
+    """Number and sum of the sizes of rewards other than 0, by power of two."""
+
+    EXPONENTS = 2100  # of any number, shifted by 1075
+
+    def __init__(self) -> None:
+        self._count, self._inside, self._sum = (np.zeros(self.EXPONENTS) for _ in range(3))
+
+    def add(self, rows: DecodedRows) -> None:
+        """Add the next rows."""
+        size = np.abs(rows.rewards)
+        used = np.isfinite(size) & (size > 0)
+        bins, inside = np.frexp(size[used])[1] + 1075, ~(rows.terminated | rows.truncated)[used]
+        for sums, weights in ((self._count, None), (self._inside, inside), (self._sum, size[used])):
+            sums += np.bincount(bins, weights, self.EXPONENTS)
+
+    def dominant(self, equal: int) -> tuple[int, float] | None:
+        """Return how many rewards make up most of the sum, and their share, if these are few.
+
+        Few are ten, or a thousandth if that is more, but at most a hundredth. They are as intended
+        if most are equal, as the ``equal`` largest are, or all are at the ends of episodes.
+        """
+        n, total = int(self._count.sum()), float(self._sum.sum())
+        count, inside, sums = (
+            np.cumsum(x[::-1]) for x in (self._count, self._inside, self._sum)
+        )  # fmt: skip
+        few = np.flatnonzero(count <= min(n // 100, max(10, n // 1000)))
+        if not len(few) or not np.isfinite(total) or not inside[few[-1]]:
+            return None
+        number, share = int(count[few[-1]]), float(sums[few[-1]]) / total
+        intended = equal > 1 and 2 * equal >= number
+        return (number, share) if share > DOMINANT_SHARE and not intended else None
+
+
 class Outliers:
     """Finds the outliers of rewards, observations, continuous actions and propensities."""
 
@@ -75,11 +114,13 @@ class Outliers:
         observations: tuple[str, ...],
         propensity: str,
         actions: tuple[str, ...] = (),
+        filled: float | None = None,
     ) -> None:
         self._names, self._actions = [reward, *observations, *actions], actions
+        self._filled = filled  # the reward where none was logged
         self._ends = [(_Extreme(-1.0), _Extreme(1.0)) for _ in self._names]
         self._propensity, self._smallest = propensity, _Extreme(-1.0)
-        self._sample = StridedSample(SAMPLED_ROWS)
+        self._sample, self._sizes = StridedSample(SAMPLED_ROWS), _RewardSizes()
         self._rows = 0
 
     def add(self, rows: DecodedRows) -> None:
@@ -88,6 +129,7 @@ class Outliers:
         columns = [rows.rewards, *rows.observations.T, *actions]
         self._rows += len(rows)
         self._sample.add(*columns)
+        self._sizes.add(rows)
         for ends, column in zip(self._ends, columns, strict=True):
             for end in ends:
                 end.add(rows, column)
@@ -102,6 +144,16 @@ class Outliers:
         suspected = list(self._suspected(n_actions))
         in_observations = sum(end.count for k, end, _ in suspected if k > 0)
         count = sum(end.count for k, end, _ in suspected if k <= 0)
+        if not any(k == 0 for k, *_ in suspected):
+            largest = max(self._ends[0], key=lambda end: abs(end.value))
+            equal = sum(end.count for end in self._ends[0] if abs(end.value) == abs(largest.value))
+            if (dominant := self._sizes.dominant(equal)) is not None:
+                count += dominant[0]
+                suspected.append((0, largest, (
+                    f"{_escaped(self._names[0])}: {dominant[0]:,} of {self._rows:,} rows make up "
+                    f"{dominant[1]:.0%} of the sum of sizes, above all {{rows}} with "
+                    f"{largest.sign * largest.value:.6g}: probably an error."
+                )))  # fmt: skip
         findings = [
             finding
             for _, end, message in suspected
@@ -120,7 +172,9 @@ class Outliers:
                     continue
                 opposite = other.following if other.sign * other.value in CODES else other.value
                 low, high = sorted((end.sign * end.following, other.sign * opposite))
-                if _is_outlier(end, value, float(np.median(rest)), (low, high)):
+                is_filled = k == 0 and value == self._filled and 2 * end.count < self._rows
+                is_reading = value not in CODES and not is_filled
+                if _is_outlier(end, value, float(np.median(rest)), (low, high), is_reading):
                     what = "a code for missing values" if value in CODES else "an error"
                     yield k, end, (
                         f"{_escaped(name)} is {value:.6g} in {{rows}}, and from {low:.6g} to "
@@ -134,13 +188,15 @@ class Outliers:
             )  # fmt: skip
 
 
-def _is_outlier(end: _Extreme, value: float, median: float, others: tuple[float, float]) -> bool:
-    """Whether an extreme value is too far from the others."""
+def _is_outlier(
+    end: _Extreme, value: float, median: float, others: tuple[float, float], is_reading: bool
+) -> bool:
+    """Whether an extreme value, which a reading may be, is too far from the others."""
     distance = abs(value - median)
     if abs(value) >= HUGE and abs(median) < np.sqrt(HUGE):
         return True
     reach = max(abs(other - median) for other in others)
-    if value in CODES:
+    if not is_reading:
         return distance > CODE_DISTANCE * reach
     if not reach:  # the others are constant, which gives no scale
         return False

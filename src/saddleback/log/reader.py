@@ -44,7 +44,7 @@ class LogReader:
         self._task = log.time_limit == "task"
         new_checks = partial(
             RowChecks, log.roles.names, log.observation_names, log.action_names, log.propensity,
-            self._task, log.roles.actions,
+            self._task, log.roles.actions, log.fill_reward,
         )  # fmt: skip
         self.checks = new_checks()
         drops = log.drop_bad is not None or log.drop_autoreset
@@ -95,8 +95,10 @@ class LogReader:
     def altered(self) -> AlteredRows:
         """What was dropped, cut or clipped, after the last segment."""
         split = self.segmenter
+        assumed = split.marked if self._log.episodes_end == "terminated" else 0
         return AlteredRows(
-            rows=self.checks.n_rows, episodes=self.checks.n_episodes, terminated=split.terminated,
+            rows=self.checks.n_rows, episodes=self.checks.n_episodes,
+            terminated=split.terminated - assumed,
             stops=split.stops, lost=split.lost, bad_episodes=split.bad_episodes,
             bad_rows=split.bad_rows, reset_rows=split.reset_rows, clipped=self._clipped,
             outlying=self.checks.outlying_rows, filled=self._filled, marked=split.marked,

@@ -19,6 +19,9 @@ from saddleback.log.episode_ids import EpisodeIds
 from saddleback.log.outliers import Outliers
 from saddleback.log.propensity_checks import TOLERANCE, PropensityChecks
 
+LARGEST = 1e100
+"""Largest size of a number; sums of squares of larger ones overflow."""
+
 REPLACE_PROPENSITIES = replace(
     ESTIMATE_PROPENSITIES, advice="Correct them, or replace all of them by estimates"
 )
@@ -133,6 +136,7 @@ class RowChecks:
         propensity_source: str,
         check_clock: bool = False,
         continuous: tuple[str, ...] = (),
+        filled: float | None = None,
     ) -> None:
         self.problems = ProblemCounter()
         self._names, self._observations, self._actions = names, observations, actions
@@ -149,7 +153,9 @@ class RowChecks:
         self.high: FloatArray = np.full(0, -np.inf)
         self.ids = EpisodeIds()
         self.codes = CategoryCodes(observations)
-        self._outliers = Outliers(names["reward"], observations, self.propensities.name, continuous)
+        self._outliers = Outliers(
+            names["reward"], observations, self.propensities.name, continuous, filled
+        )
         self._zero_starts = self._zero_inside = self._after_end = 0
         self.unknown_actions: dict[Any, None] = {}
         self.incomplete: set[str] = set()
@@ -237,7 +243,7 @@ class RowChecks:
         self._check_next_observations(rows)
         low, high = self._finite_range(rows, self._names["reward"], rows.rewards, "E120 reward")
         self.reward_low, self.reward_high = min(self.reward_low, low), max(self.reward_high, high)
-        finite = np.isfinite(rows.rewards)
+        finite = _is_number(rows.rewards)
         # One by one, so that the sum does not depend on how the rows are read.
         total = np.add.accumulate(np.append(self.reward_sum, rows.rewards[finite]))
         self.reward_sum = float(total[-1])
@@ -256,12 +262,14 @@ class RowChecks:
     ) -> tuple[float, float]:
         """Return the range of a column, and count NaN and infinities."""
         low, high = float(column.min()), float(column.max())
-        if np.isfinite(low) and np.isfinite(high):
+        if low >= -LARGEST and high <= LARGEST:
             return low, high
         self.incomplete.add(name)
         self.problems.add(key, rows, np.isnan(column), name, "NaN")
         self.problems.add("E120", rows, np.isinf(column), name, "infinite")
-        finite = column[np.isfinite(column)]
+        huge = np.isfinite(column) & ~_is_number(column)
+        self.problems.add("E120", rows, huge, name, f"larger than {LARGEST:.0e} in size")
+        finite = column[_is_number(column)]
         return float(finite.min(initial=np.inf)), float(finite.max(initial=-np.inf))
 
     def _check_next_observations(self, rows: DecodedRows) -> None:
@@ -270,8 +278,7 @@ class RowChecks:
             return
         truncated = np.flatnonzero(rows.truncated)
         next_rows = rows.next_observations[truncated]
-        finite = np.isfinite(next_rows)
-        partial = ~finite.all(axis=1) & (finite.any(axis=1) | np.isinf(next_rows).any(axis=1))
+        partial = ~_is_number(next_rows).all(axis=1) & ~np.isnan(next_rows).all(axis=1)
         if partial.any():
             column = np.zeros(len(rows))
             for d, name in enumerate(self._observations):
@@ -383,15 +390,20 @@ class RowChecks:
         return self._outliers.findings(len(self._actions))[1]
 
 
+def _is_number(values: FloatArray) -> BoolArray:
+    """Return which values can be computed with: neither NaN, infinite nor huge."""
+    return np.abs(values) <= LARGEST
+
+
 def finite_rows(rows: DecodedRows) -> BoolArray:
     """Return which rows are finite and have a complete next observation or none."""
-    finite = np.isfinite(rows.rewards) & np.isfinite(rows.observations).all(axis=1)
+    finite = _is_number(rows.rewards) & _is_number(rows.observations).all(axis=1)
     if "action" in rows.tables:
-        finite &= np.isfinite(rows.tables["action"]).all(axis=1)
+        finite &= _is_number(rows.tables["action"]).all(axis=1)
     if rows.next_observations is not None:
         truncated = np.flatnonzero(rows.truncated)
         next_rows = rows.next_observations[truncated]
-        complete = np.isfinite(next_rows).all(axis=1)
+        complete = _is_number(next_rows).all(axis=1)
         finite[truncated] &= complete | np.isnan(next_rows).all(axis=1)
     return finite
 

@@ -302,7 +302,8 @@ def _hash_first_rows(rows: DecodedRows) -> OffsetArray:
     hash_rows(rows, episode, hashes, first)
     integers = np.ones(len(hashes), dtype=np.bool_)
     numbers = np.column_stack([rows.observations[first], rows.rewards[first]])
-    integers[episode[first[(np.floor(numbers) != numbers).any(axis=1)]]] = False
+    with np.errstate(invalid="ignore"):  # a signalling NaN, which a damaged file may contain
+        integers[episode[first[(np.floor(numbers) != numbers).any(axis=1)]]] = False
     return np.asarray(hashes // np.uint64(2) * np.uint64(2) + integers)[1:]
 
 

@@ -56,6 +56,7 @@ class TextSource(RowSource):
         for line, block in self.blocks():
             try:
                 table = self._parse(block, schema).select(columns).cast(schema)
+                table.validate(full=True)  # such as that text is UTF-8
             except READ_ERRORS as error:
                 raise self._error(error, line, block, schema) from None
             yield from table.combine_chunks().to_batches()
@@ -150,10 +151,11 @@ def open_text(path: str, detected: FileFormat) -> TextSource:
     for line, block in source.blocks():
         try:
             table = source._parse(block)
+            names = table.column_names  # raises an error if they are not UTF-8
         except READ_ERRORS as error:
             raise source._error(error, line, block, None) from None
         rows += table.num_rows
-        for i, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
+        for i, (name, column) in enumerate(zip(names, table.columns, strict=True)):
             if pa.types.is_binary(column.type):
                 reason = f"line {line:,} or below: column {name!r} is not UTF-8"
                 raise LogError(unreadable(path, source.kind, reason))
@@ -233,7 +235,10 @@ def _with_header(source: TextSource) -> TextSource:
     delimiter = max(",\t;|", key=bare.count)
     comma = rb'(^|;)"?-?\d+,\d+"?(;|\r?\n|$)'
     decimal = "," if delimiter == ";" and re.search(comma, start[end:], re.MULTILINE) else "."
-    names = next(csv.reader(io.StringIO(header), delimiter=delimiter), [])
+    try:
+        names = next(csv.reader(io.StringIO(header), delimiter=delimiter), [])
+    except csv.Error as error:  # such as a field of megabytes
+        raise LogError(unreadable(source.name, source.kind, error)) from None
     if len(names) > 1 and sum(map(_is_number, names)) > len(names) / 2:
         message = f"{source.name} has no header: its first line must name the columns."
         raise LogError(Finding("E190", message))

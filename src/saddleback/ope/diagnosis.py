@@ -228,8 +228,9 @@ def diagnose(
     altered = sums.counts.altered_rows
     miscalibration = measured.miscalibration or calibration(counts, steps)
     outside = measured.uncovered
-    if outside is None and miscalibration is not None:
-        outside = uncovered(counts) / steps
+    if outside is None:
+        mass = uncovered(counts) if miscalibration is not None else _mass_never_taken(sums, counts)
+        outside = None if mass is None else mass / steps
     agreed, plain, others = measured.agreement, measured.without_ridge, measured.consensus
     gap = Gap(agreement=None if agreed is None else excess_over(*agreed, 1.0))
     closed: dict[str, Any] = {}
@@ -295,6 +296,7 @@ def diagnose(
         truncated_weight=float(sums.counts.truncated_weight[0]) / max(1, episodes),
         outside=_outside(interval, sums.counts, sums.setting.gamma, steps),
         dropped=altered.dropped,
+        imputed=altered.imputed,
         clipped=altered.clipped / altered.rows,
         outside_box=altered.outside / altered.rows,
         outlying=altered.outlying / altered.rows,
@@ -348,6 +350,18 @@ def measure_statistics(sums: Statistics, rule: Rule, name: str, ridge: float) ->
         weakest=f"feature {rarest}, active on {visits[rarest]:,.0f} steps",
         without_ridge=plain,
     )
+
+
+def _mass_never_taken(sums: Statistics, counts: PolicyCounts) -> float | None:
+    """Return Σ of π on actions that the log never takes, from features never active.
+
+    Without propensities nothing else is known of the support: None if every action is taken.
+    """
+    if sums.setting.values != "action":
+        return None
+    K = len(sums.setting.actions)  # copies of a feature, besides a shared one
+    taken = sums.counts.visits.reshape(-1, K + sums.setting.shared)[:, :K].any(axis=0)
+    return float(counts.action_mass[~taken].sum()) or None
 
 
 def _sensitivity(

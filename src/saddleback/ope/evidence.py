@@ -55,9 +55,10 @@ class Evidence:
         Share of the discounted weight that lies after the end of truncated episodes.
     outside
         Distance of V̂ from the range attainable with the logged rewards, relative to that range.
-    dropped, clipped, outside_box
-        Shares of rows or episodes that were dropped or stop without a flag, of propensities that
-        were raised, and of observations outside the box of the features.
+    dropped, imputed, clipped, outside_box
+        Shares of rows or episodes that were dropped or stop without a flag, of rewards or ends of
+        episodes that were filled in, of propensities that were raised, and of observations outside
+        the box of the features.
     outlying, outliers
         Share of rows with values far outside all others, and which they are.
     influential, most_influential, units
@@ -104,6 +105,7 @@ class Evidence:
     truncated_weight: float | None = None
     outside: float | None = None
     dropped: float | None = None
+    imputed: float | None = None
     clipped: float | None = None
     outside_box: float | None = None
     outlying: float | None = None

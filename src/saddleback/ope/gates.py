@@ -235,6 +235,11 @@ CHECKS = (
         "unless those rows are like the others, the estimate is biased",
     ),
     Check(
+        "IMPUTED", lambda e: e.imputed, 0.01, None,
+        "{value:.1%} of rewards or ends were filled in where others are logged",
+        "unless they are as assumed, the estimate is biased",
+    ),
+    Check(
         "CLIPPED", lambda e: e.clipped, 0.05, 0.5,
         "{value:.1%} of propensities were raised to the smallest one allowed",
         "importance ratios are too small",
@@ -277,7 +282,7 @@ BANDIT_CHECKS = (
         for check in CHECKS
         if check.code in (
             "SUPPORT", "COVERAGE", "PROPENSITIES", "AGREEMENT", "GAP", "PRECISION", "DROPPED",
-            "CLIPPED", "OUTLIERS", "INFLUENCE", "RANGE",
+            "IMPUTED", "CLIPPED", "OUTLIERS", "INFLUENCE", "RANGE",
         )
     ),
 )  # fmt: skip

@@ -130,6 +130,7 @@ class Rows:
         )  # fmt: skip
 
 
+@np.errstate(over="ignore", invalid="ignore")  # those not finite are left out
 def fit_basis(
     basis: Basis,
     rows: Rows,
@@ -184,16 +185,15 @@ def fit_basis(
             fold.starts(first, rows.start_pi) @ theta[:, :, -1]
         ).T
         at = np.ix_(solved, np.arange(fold.rows.start, fold.rows.stop))
-        with np.errstate(over="ignore", invalid="ignore"):  # those not finite are left out
-            this = following = theta.astype(kind, copy=False)
-            if horizon is not None:
-                step, stands_for = drawn_steps(horizon, columns, k)
-                this, following = this[:, :, horizon - step], this[:, :, horizon - step - 1]
-                u = u[:, :, step] * stands_for
-            errors = rows.rewards[fold.rows, None, None] - fold.of_actions(before, this)
-            errors += fold.next_values(after, weights, following)
-            delta[at] = errors.transpose(1, 0, 2)
-            ratio[at] = fold.of_actions(traces, u.astype(kind, copy=False)).transpose(1, 0, 2)
+        this = following = theta.astype(kind, copy=False)
+        if horizon is not None:
+            step, stands_for = drawn_steps(horizon, columns, k)
+            this, following = this[:, :, horizon - step], this[:, :, horizon - step - 1]
+            u = u[:, :, step] * stands_for
+        errors = rows.rewards[fold.rows, None, None] - fold.of_actions(before, this)
+        errors += fold.next_values(after, weights, following)
+        delta[at] = errors.transpose(1, 0, 2)
+        ratio[at] = fold.of_actions(traces, u.astype(kind, copy=False)).transpose(1, 0, 2)
     blocks = np.zeros((*thetas.shape[:2], rows.weights.shape[1], len(active)))
     blocks[..., active] = thetas.reshape(*blocks.shape[:3], -1)
     if directions is not None:

@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from saddleback import _npz, _validate
+from saddleback.engine import copies_of
 from saddleback.errors import Fix, InvalidParameter
 from saddleback.log import Finding
 from saddleback.ope.log_counts import LogCounts, PolicyCounts
@@ -162,9 +163,13 @@ def _build(given: list[Rule], arrays: dict[str, Any], header: dict[str, Any]) ->
             _validate.finite(name, arrays[name])
     if arrays["steps"].min() < 0 or not arrays["steps"].any():
         raise InvalidParameter("its numbers of steps are negative or all 0")
+    if arrays["altered"].min() < 0 or arrays["altered"][0] < arrays["steps"].sum():
+        raise InvalidParameter("its numbers of rows contradict each other")
     if (np.diff(active, prepend=-1, append=p) <= 0).any():
         raise InvalidParameter("its active features are not numbered in order")
     check_memory(p, math.prod(lead))
+    if p % copies_of(len(setting.actions), setting.values, setting.shared).shape[1]:
+        raise InvalidParameter("its number of features does not fit its actions")
     A, b, M = np.zeros((*lead, p, p)), np.zeros((*lead, p)), np.zeros((p, p))
     starts, visits, mass = np.zeros((lead[0], lead[2], p)), np.zeros(p), np.zeros((lead[0], p))
     A[..., active[:, None], active], b[..., active] = arrays["A"], arrays["b"]

@@ -107,7 +107,7 @@ class Verdict:
     >>> result = evaluate(log, {"new": earlier}, features=box, gamma=0.97, methods=[])
     >>> verdict = result.verdicts[0]
     >>> verdict.trust, verdict.reason, len(verdict.gates)
-    ('usable', 'all 19 applicable checks passed (of 23)', 23)
+    ('usable', 'all 20 applicable checks passed (of 24)', 24)
     """
 
     target: str

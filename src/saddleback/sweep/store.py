@@ -18,6 +18,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import shlex
 import shutil
 import socket
@@ -220,6 +221,14 @@ class Store:
         suffix = self.manifest["suffix"]
         return sorted(name.removesuffix(suffix) for name in self._sums if name.endswith(suffix))
 
+    def _unlisted(self) -> list[str]:
+        """Return files without a hash whose names differ from those of shards in numbers only."""
+        kinds = {re.sub(r"\d", "0", name) for name in self._sums}
+        files = (path.name for path in (self.folder / "shards").iterdir())
+        return sorted(
+            name for name in files if name not in self._sums and re.sub(r"\d", "0", name) in kinds
+        )
+
     def shard(self, name: str) -> pa.Table:
         """Return the rows of one finished task; refuse a shard that does not match its hash."""
         path = self.path(name)
@@ -242,14 +251,20 @@ class Store:
     def table(self) -> pa.Table:
         """Return the rows of all finished tasks, in the order of their names.
 
-        A store that lost a shard is refused; one that is not finished is not.
+        A store that lost a shard or its hash is refused; one that is not finished is not.
         """
         missing = sorted(set(self._listed()) - set(self.names()))
-        if missing:
+        unlisted = self._unlisted()
+        if missing or unlisted:
+            problem = (
+                f"lacks {len(missing):,} of {len(self._sums):,} shards with a hash (first: "
+                f"{self.path(missing[0]).name})"
+                if missing
+                else f"lacks the hash of {len(unlisted):,} shards (first: {unlisted[0]})"
+            )
             raise InvalidParameter(
-                f"{self.folder} lacks {len(missing):,} of {len(self._sums):,} shards with a hash "
-                f"(first: {self.path(missing[0]).name}). Run the study again: it computes them, "
-                "and keeps the others."
+                f"{self.folder} {problem}. Run the study again: it computes them, and keeps the "
+                "others."
             )
         return pa.concat_tables([self.shard(name) for name in self.names()])
 
