@@ -5,7 +5,7 @@ import pytest
 
 from saddleback.errors import InvalidParameter
 from saddleback.features import Monomials, RandomFourier, Scaling
-from saddleback.features.standardised import median_distance
+from saddleback.features.standardised import median_distance, repeated_columns
 
 pytestmark = pytest.mark.kernel
 
@@ -38,6 +38,17 @@ def test_scaling_drops_columns_that_repeat_an_earlier_one():
     same, nearly = -2.0 * points[:, 0], points[:, 1] + 1e-3 * points[:, 2]
     scaling = Scaling.of(np.column_stack([points, same, same + 1.0, nearly]))
     assert [scale > 0 for scale in scaling.scale] == [True, True, True, False, False, True]
+
+
+def test_columns_that_differ_in_some_rows_only_are_kept():
+    rng = np.random.default_rng(0)
+    baseline = np.repeat(rng.normal(size=3000), 2)  # equal in every second row
+    current = baseline + np.tile([0.0, 1.0], 3000) * rng.normal(size=6000)
+    one, other = rng.normal(size=(2, 6000))
+    one[7] = other[7] = -1e6  # an outlier in common
+    scaling = Scaling.of(np.column_stack([baseline, current, one, other]))
+    assert all(scale > 0 for scale in scaling.scale)
+    assert repeated_columns(np.full((50, 2), [0.1, 0.3])) == {}
 
 
 def test_monomials_are_those_up_to_a_total_degree():

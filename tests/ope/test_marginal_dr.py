@@ -71,6 +71,9 @@ def test_columns_that_are_constant_or_repeat_others_are_left_out_and_reported():
     result = sb.evaluate(more, lambda states: target(states[:, :2]), gamma=0.9)
     (warning,) = (finding for finding in result.warnings if finding.code == "W176")
     assert warning.message == "columns not used: 'obs_2' is constant, 'obs_3' repeats 'obs_1'."
+    text = data | {"obs_2": np.where(data["obs_0"] > data["obs_1"], "f", "m")}
+    by_text = sb.evaluate(sb.Log(text), "uniform", gamma=0.9)
+    assert not any(finding.code == "W176" for finding in by_text.warnings)
     kinds = [
         {one.basis.partition(",")[0] for one in evaluation.diagnoses[0].consensus.candidates}
         for evaluation in (plain, result)

@@ -252,6 +252,8 @@ def test_different_values_look_different():
 def test_values_that_no_sensible_digit_tells_apart_get_no_more_digits():
     records = [{"value": value, "low": 19.3, "high": 23.7} for value in (21.51681, 21.51682)]
     assert distinct(records) == [decimals(records[0])] * 2
+    same = [{"value": 2.174, "low": None, "high": None}, {"value": 2.174, "low": 2.1, "high": 2.2}]
+    assert distinct(same) == [None, decimals(same[1])]
 
 
 def test_the_logged_policy_is_listed_with_the_estimates(results):

@@ -59,7 +59,8 @@ STATUS = {"refused": 3, "doubtful": 4, "usable": 0}
 @click.option("--path", is_flag=True, help="Show the value for a range of λ and of ridges.")
 @click.option(
     "--bootstrap", "draws", type=int, metavar="N",
-    help="Number of block-bootstrap resamples.  [default: 20, up to 400 features]",
+    help="Number of block-bootstrap resamples.  [default: 20 with up to 400 features given by "
+    "hand, else none]",
 )  # fmt: skip
 @costs_option
 @click.option(

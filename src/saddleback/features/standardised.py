@@ -25,11 +25,9 @@ LOG_RATIO = 20.0
 """Positive columns whose central 90% span more than this factor are taken as logarithms."""
 
 
-SAME = 1.0 - 1e-8
-"""Correlation above which a column repeats another, possibly in other units."""
-
-COMPARED = 4096
-"""Largest number of observations that columns are compared on."""
+SAME, COMPARED = 1e-6, 200
+"""Difference of standardised columns below which one repeats the other, possibly in other units;
+and observations on which all pairs of columns are compared, before a few are on all of them."""
 
 
 @dataclass(frozen=True)
@@ -104,22 +102,30 @@ def robust_scale(points: FloatArray) -> tuple[FloatArray, FloatArray]:
 def repeated_columns(points: FloatArray) -> dict[int, int]:
     """Return the columns that repeat an earlier one, up to centre and scale, and which.
 
+    They must agree in every row, so that a column that differs only now and then is kept.
+
     Examples
     --------
     >>> celsius = np.array([36.5, 39.0, 37.2, 38.1])
     >>> repeated_columns(np.column_stack([celsius, [1.0, 5.0, 2.0, 2.0], 32 + 1.8 * celsius]))
     {2: 0}
     """
-    some = points[:: -(-len(points) // COMPARED)]
-    centred = some - some.mean(axis=0)
-    sizes = np.linalg.norm(centred, axis=0)
-    unit = np.divide(centred, sizes, out=np.zeros_like(centred), where=sizes > 0)
-    alike = np.abs(unit.T @ unit) > SAME
+    centre, scale = robust_scale(points)
+    varying = np.flatnonzero(scale)
+    x = (points[:: -(-len(points) // COMPARED), varying] - centre[varying]) / scale[varying]
+
+    def differences(columns: FloatArray, column: FloatArray) -> FloatArray:
+        """Return the largest difference of the column to each of several, or to their negative."""
+        either = [np.abs(columns - column).max(axis=0), np.abs(columns + column).max(axis=0)]
+        return np.asarray(np.minimum(*either) / max(1.0, float(np.abs(column).max())))
+
     repeated: dict[int, int] = {}
-    for j in range(len(sizes)):
-        earlier = [i for i in np.flatnonzero(alike[j, :j]) if i not in repeated]
-        if earlier:
-            repeated[j] = int(earlier[0])
+    for k, j in enumerate(varying.tolist()):
+        for i in varying[:k][differences(x[:, :k], x[:, [k]]) <= SAME].tolist():
+            pair = (points[:, [i, j]] - centre[[i, j]]) / scale[[i, j]]
+            if i not in repeated and differences(pair[:, :1], pair[:, 1:])[0] <= SAME:
+                repeated[j] = i
+                break
     return repeated
 
 

@@ -125,13 +125,18 @@ def views(sample: EpisodeSample) -> Iterator[View]:
 
 
 def unused_columns(sample: EpisodeSample, names: Sequence[str]) -> list[Finding]:
-    """Return a warning if observation columns are constant, or repeat others: nothing uses them."""
+    """Return a warning if observation columns are constant, or repeat others: nothing uses them.
+
+    Entries of one categorical column, named ``column=value``, tell each other's value.
+    """
     repeated = repeated_columns(sample.states)
-    reasons = [
-        f"{name!r} " + (f"repeats {names[repeated[j]]!r}" if j in repeated else "is constant")
-        for j, (name, scale) in enumerate(zip(names, Scaling.of(sample.states).scale, strict=True))
-        if not scale
-    ]
+    reasons = []
+    for j, scale in enumerate(Scaling.of(sample.states).scale):
+        column, is_category, _ = names[j].rpartition("=")
+        if j in repeated and not (is_category and names[repeated[j]].startswith(f"{column}=")):
+            reasons.append(f"{names[j]!r} repeats {names[repeated[j]]!r}")
+        elif not scale and j not in repeated:
+            reasons.append(f"{names[j]!r} is constant")
     return [Finding("W176", f"columns not used: {', '.join(reasons)}.")] if reasons else []
 
 

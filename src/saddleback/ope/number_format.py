@@ -96,8 +96,10 @@ def distinct(records: Sequence[dict[str, Any]], more: int = 3) -> list[int | Non
     for added in range(more):
         texts = shown(added)
         for k, digits in enumerate(places):
-            others = zip(texts, apart, strict=True)
-            clashes = any(texts[k] == text and apart[k] != last for text, last in others)
+            clashes = any(
+                texts[k] == text and apart[k] != last and values[k] != value
+                for text, last, value in zip(texts, apart, values, strict=True)
+            )
             if digits is not None and clashes:
                 chosen[k] = digits + added + 1
     return chosen
