@@ -202,7 +202,8 @@ def test_real_observations_need_features_that_tell_states_apart():
 @pytest.mark.slow
 def test_an_evaluation_has_it_beside_weighted_episodes():
     rows, _ = simulate(MU, 200, 0.9, seed=8)
-    result = sb.evaluate(sb.Log(rows), {"new": policy}, gamma=0.9)
+    assert not sb.evaluate(sb.Log(rows), {"new": policy}, gamma=0.9).model_distributions
+    result = sb.evaluate(sb.Log(rows), {"new": policy}, gamma=0.9, distribution=True)
     shown = result.model_distributions["new"]
     assert shown == model_return_distribution(sb.Log(rows), {"new": policy}, gamma=0.9)
     saved = result.as_dict()
@@ -220,7 +221,7 @@ def test_a_bandit_has_it_too():
     context, action = rng.integers(0, 3, n), rng.integers(0, 2, n)
     reward = 2.0 * action + rng.normal(size=n)
     log = sb.Log({"obs_0": context, "action": action, "reward": reward}, bandit=True)
-    result = sb.evaluate(log, {"new": "always:1"})
+    result = sb.evaluate(log, {"new": "always:1"}, distribution=True)
     median = result.model_distributions["new"].quantiles[2]
     assert median.low <= 2.0 <= median.high
     assert median.high - median.low < 0.3

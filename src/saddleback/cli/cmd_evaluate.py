@@ -107,6 +107,7 @@ def command(
         ready()
         options["path"] = True
     options["methods"] = options["methods"] or None
+    options["distribution"] = distribution or report is not None
     evaluation = evaluate_files(log, quiet or as_json, **options)
     _output(evaluation, save, report, as_json, distribution)
 

@@ -90,6 +90,7 @@ def evaluate(
     lower_is_better: bool = False,
     allow_uncovered: bool = False,
     bandit: bool = False,
+    distribution: bool = False,
     threads: int = 1,
     progress: Progress | None = None,
 ) -> Evaluation:
@@ -146,6 +147,8 @@ def evaluate(
         needed then. A log with one terminated row per episode is recognised as such, unless
         features, a rule, a horizon or other methods are given. Methods: "dr", "dros", "switch-dr",
         "snipw", "ipw", "dm" and "marginal-dr", by default all that the log allows.
+    distribution
+        Whether to add the distribution of the return in a model of the log, which takes time.
     threads
         Number of threads; the result does not depend on it.
     progress
@@ -172,7 +175,7 @@ def evaluate(
     _validate.non_negative("evaluate", "ridge", ridge)
     for option, flag in (
         ("path", path), ("shared", shared), ("lower_is_better", lower_is_better),
-        ("allow_uncovered", allow_uncovered),
+        ("allow_uncovered", allow_uncovered), ("distribution", distribution),
     ):  # fmt: skip
         _validate.flag("evaluate", option, flag)
     if horizon is not None:
@@ -186,8 +189,8 @@ def evaluate(
     ):  # fmt: skip
         return evaluate_decisions(
             log, target, features=features, low=low, high=high, methods=methods,
-            lower_is_better=lower_is_better, allow_uncovered=allow_uncovered, threads=threads,
-            progress=progress,
+            lower_is_better=lower_is_better, allow_uncovered=allow_uncovered,
+            distribution=distribution, threads=threads, progress=progress,
         )  # fmt: skip
     gamma = discount(log, gamma)
     if log.has_continuous_actions:
@@ -272,7 +275,7 @@ def evaluate(
         sampler = EpisodeSampler(named, OPINION_ROWS)
         with_opinion = bool(sampled) and not is_consensus
         larger = EpisodeSampler(named, ESTIMATE_ROWS)
-        samplers = [sampler, larger] if with_opinion else []
+        samplers = [sampler, *([larger] * distribution)] if with_opinion else []
         reader = one_pass([first, *samplers], progress=phases.sums)
         summary = reader.summary(gamma, first.mean_return)
         # With a horizon the observation need not tell the time.
@@ -294,7 +297,7 @@ def evaluate(
                 is_main=is_consensus, pool=pool, progress=phases.choosing,
             )  # fmt: skip
         models: dict[str, ReturnDistribution] = {}
-        if with_opinion or episodes_sampled is not None:
+        if distribution and (with_opinion or episodes_sampled is not None):
             models = model_distributions(
                 episodes_sampled or larger.sample, named, gamma, horizon,
                 features=None if automatic else features, lower_is_better=lower_is_better,

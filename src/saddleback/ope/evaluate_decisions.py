@@ -40,7 +40,7 @@ from saddleback.ope.methods import decision_methods
 from saddleback.ope.model_distribution import model_distributions
 from saddleback.ope.phases import READING, plan_phases
 from saddleback.ope.result import Evaluation
-from saddleback.ope.return_distribution import return_distributions
+from saddleback.ope.return_distribution import ReturnDistribution, return_distributions
 from saddleback.ope.sample_consensus import ESTIMATE_ROWS, sample_consensus
 from saddleback.ope.sandwich import student_interval
 from saddleback.ope.scoring_pass import ScoreReducer
@@ -104,6 +104,7 @@ def evaluate_decisions(
     methods: Sequence[str] | None,
     lower_is_better: bool,
     allow_uncovered: bool,
+    distribution: bool,
     threads: int,
     progress: Progress | None,
 ) -> Evaluation:
@@ -183,11 +184,16 @@ def evaluate_decisions(
         estimates += [shown[label] for label in dict.fromkeys(chosen)]
         diagnoses.append(diagnose(sums, ONE_STEP, 0.0, measured, baseline, {}, lower_is_better))
     tails = {name: weight_tail(one.log_weights) for name, one in weighted.items()}
+    models: dict[str, ReturnDistribution] = {}
+    if distribution:
+        models = model_distributions(
+            sample, named, 0.0, features=given, lower_is_better=lower_is_better
+        )
     return Evaluation(
         sums, ONE_STEP, tuple(estimates), {}, (*sums.warnings(ONE_STEP), *unused), baseline,
         tuple(diagnoses), {}, tails, lower_is_better, summary, True,
         return_distributions(weighted.values(), lower_is_better),
-        model_distributions(sample, named, 0.0, features=given, lower_is_better=lower_is_better),
+        models,
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """The distribution of the return under a target policy, from the empirical model of a log.
 
 It needs no propensities, and has the whole return where episodes were truncated; but it needs few
-states (`StateLabels`), logged with every action that the target takes, and states that are states:
+states, logged with every action that the target takes, and states that are states:
 the model must reproduce the logged returns.
 
 Intervals are from resampled episodes: those of a Bayesian bootstrap, whose weights are exponential,
