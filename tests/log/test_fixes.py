@@ -244,6 +244,32 @@ def test_percentages_are_recognised(low, high):
     assert "percentages" not in str(finding)
 
 
+@pytest.mark.parametrize(
+    ("propensities", "message"),
+    [
+        ([2.0, 4.0, 1.5], "these look like inverse propensities. Replace each w by 1/w."),
+        ([3.0], "these look like inverse propensities. Replace each w by 1/w."),
+        ([1.0] * 11 + [500.0], "Densities belong to continuous actions"),
+        ([10.0], "or inverse propensities, w, to be replaced by 1/w."),
+    ],
+)
+def test_inverse_propensities_are_no_percentages(propensities, message):
+    (finding,) = errors(BARE | {"behavior_prob": np.resize(propensities, 12)})
+    assert message in str(finding)
+    assert "look like percentages" not in str(finding)
+
+
+def test_inverse_propensities_may_exceed_100():
+    data = BARE | {"behavior_prob": np.append(np.full(11, 1.1), 101.0)}
+    (finding,) = errors(data, actions=list("01234567"))
+    assert str(finding).endswith("these look like inverse propensities. Replace each w by 1/w.")
+
+
+def test_densities_may_all_exceed_1():
+    data = without("action", data=BARE) | {"action_0": HOURS, "behavior_prob": HOURS + 2}
+    assert not errors(data)
+
+
 def test_a_text_among_measurements_is_no_category():
     column = np.array([f"{x / 8}" for x in range(11)] + ["?"])
     data = without("next_obs_0", "next_obs_1", data=BARE) | {"obs_1": column}

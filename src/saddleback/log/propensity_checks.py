@@ -23,6 +23,9 @@ LEAST_SUGGESTED = 1e-3
 BINS = 10_000
 """Bins of the histogram of propensities, which gives their median."""
 
+CLEARLY = 2.0
+"""Factor by which one explanation of propensities above 1 must be closer than the other."""
+
 AGREE = 1e-6
 """Largest difference at which a propensity agrees with μ of the action."""
 
@@ -47,6 +50,7 @@ class PropensityChecks:
         self.low_positive = np.inf
         self.histogram = np.zeros(BINS + 1, dtype=np.int64)
         self._agree, self._compared = np.zeros(3), 0
+        self._n_positive, self._sum, self._inverse_sum = 0, 0.0, 0.0
 
     def add(self, rows: DecodedRows, propensity: FloatArray) -> None:
         """Check the propensities of the next rows."""
@@ -58,6 +62,9 @@ class PropensityChecks:
         self.low, self.high = min(self.low, low), max(self.high, high)
         positive = propensity[propensity >= SMALLEST_PROPENSITY]
         self.low_positive = min(self.low_positive, float(positive.min(initial=np.inf)))
+        self._n_positive += len(positive)
+        self._sum += float(positive.sum())
+        self._inverse_sum += float((1.0 / positive).sum())
         if high > 1.0 + TOLERANCE and not self._is_density:
             self._problems.add("E102 > 1", rows, propensity > 1.0 + TOLERANCE, self.name)
         if low <= 0.0:
@@ -105,13 +112,30 @@ class PropensityChecks:
         unit = 10.0 ** np.floor(np.log10(bound))
         return float(f"{np.floor(bound / unit * (1 + 1e-12)) * unit:.1g}")
 
-    def renamed(self, min_prob: float | None) -> dict[str, str | None]:
+    def renamed(self, min_prob: float | None, n_actions: int) -> dict[str, str | None]:
         """Return other keys of the problems whose kind depends on all rows."""
         if self.low < 0.0 and self.high <= 0.0:
             return {"E102 < 0": "E102 log", "E101": None}
-        if 1.0 <= self.low < self.high <= 100.0 or 1.0 < self.low == self.high <= 100.0:
-            return {"E102 > 1": "E102 percent"}
+        if self.low >= 1.0 and self.high > 1.0 and not self._is_density:
+            return {"E102 > 1": self._kind_above_1(n_actions)}
         return {} if min_prob is None else {"E101": None, "E101 > 0": None}
+
+    def _kind_above_1(self, n_actions: int) -> str:
+        """Return the key of the message about propensities that are all at least 1.
+
+        The mean of 1/μ(A|S) is the number of actions that μ takes: that of 100/p of percentages,
+        and of inverse propensities themselves.
+        """
+        percent, inverse = (
+            abs(np.log(total / self._n_positive / n_actions))
+            for total in (100.0 * self._inverse_sum, self._sum)
+        )
+        margin = np.log(CLEARLY)
+        if self.high > 100.0:
+            return "E102 inverse" if inverse <= margin else "E102 > 1"
+        if abs(percent - inverse) < margin:
+            return "E102 percent or inverse"
+        return "E102 percent" if percent < inverse else "E102 inverse"
 
     def findings(self, n_rows: int, n_actions: int) -> list[Finding]:
         """Return the warnings that concern the propensities of the log as a whole."""

@@ -55,6 +55,16 @@ MESSAGES: dict[str, tuple[str, Fix | None]] = {
         "{0} is > 1 on {rows}, and nowhere below: these look like percentages. Divide them by 100.",
         None,
     ),
+    "E102 inverse": (
+        "{0} is > 1 on {rows}, and nowhere below: these look like inverse propensities. Replace "
+        "each w by 1/w.",
+        None,
+    ),
+    "E102 percent or inverse": (
+        "{0} is > 1 on {rows}, and nowhere below: these are either percentages, to be divided by "
+        "100, or inverse propensities, w, to be replaced by 1/w.",
+        None,
+    ),
     "E102 < 0": (
         "{0} is < 0 on {rows}: probabilities must lie in (0, 1].", REPLACE_PROPENSITIES,
     ),
@@ -365,7 +375,7 @@ class RowChecks:
     def findings(self, min_prob: float | None, n_dropped: int) -> list[Finding]:
         """Return all findings, after the last row."""
         reward = "E120 end" if self.only_final_rewards else "E120"
-        renamed = {"E120 reward": reward, **self.propensities.renamed(min_prob)}
+        renamed = {"E120 reward": reward, **self.propensities.renamed(min_prob, len(self._actions))}
         findings = self.problems.findings(MESSAGES, renamed)
         if n_dropped:
             findings = [finding for finding in findings if finding.code != "E120"]
