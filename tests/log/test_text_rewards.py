@@ -2,6 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from helpers.log_cases import error_matching, good
@@ -52,6 +53,19 @@ def test_the_error_lists_the_values_of_this_log():
         patch.setattr("saddleback.log.text_rewards.MAX_VALUES", 5)
         with pytest.raises(LogError, match=r"rewards must be numbers\.$"):
             Log(data)
+
+
+def test_every_text_needs_a_number_however_many_have_one(tmp_path):
+    files = [tmp_path / "first.parquet", tmp_path / "second.parquet"]
+    for file, ids, texts in zip(
+        files, (np.arange(30), np.array([30])), ([f"v{i}" for i in range(30)], ["zzz"]), strict=True
+    ):
+        columns = {"episode_id": ids, "obs_0": ids / 7, "action": ids % 2, "reward": texts}
+        pq.write_table(pa.table(columns | {"terminated": ids >= 0, "truncated": ids < 0}), file)
+    values = {f"v{i}": i for i in range(30)}
+    with error_matching(LogError, "E143 column 'reward' contains 'zzz', without a number."):
+        Log(files, reward_values=values, fill_reward=0)
+    assert Log(files, reward_values=values | {"zzz": 1}).rows == 31
 
 
 def test_a_column_of_text_may_be_the_reward():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -54,7 +54,7 @@ def check_all_have_a_number(
     if not is_text(sources[0].schema.field(name).type):
         message = f"column {name!r} contains numbers"
         raise InvalidParameter(f"reward_values is for rewards that are text, but {message}.")
-    texts = _different_texts(sources, name)
+    texts = _different_texts(sources, name, values)
     missing = [text for text in texts if text not in values]
     if missing:
         message = f"column {name!r} contains {', '.join(map(repr, missing[:5]))}, without a number."
@@ -80,12 +80,14 @@ def _fix(texts: Sequence[str], values: Mapping[str, float]) -> Fix | None:
     return Fix("Give each value one", "reward_values", numbers)
 
 
-def _different_texts(sources: Sequence[RowSource], name: str) -> list[str]:
-    """Return the different values of a column of text, in order; not all if there are many."""
+def _different_texts(
+    sources: Sequence[RowSource], name: str, values: Collection[str] = ()
+) -> list[str]:
+    """Return the different texts of a column, in order; not all if many have no number."""
     texts: set[str] = set()
     for source in sources:
         for batch in source.batches([name]):
             texts |= set(pc.unique(decode_dictionary(batch.column(0)).drop_null()).to_pylist())
-            if len(texts) > MAX_VALUES:
+            if len(texts.difference(values)) > MAX_VALUES:
                 return sorted(texts)
     return sorted(texts)
