@@ -270,6 +270,34 @@ def test_densities_may_all_exceed_1():
     assert not errors(data)
 
 
+@pytest.mark.parametrize("value", [np.inf, 1e200])
+def test_only_missing_rewards_are_filled(value):
+    (finding,) = errors(with_value("reward", [1, 5, 9], value))
+    assert finding.message.endswith("Most episodes have such rows. Correct the log.")
+    assert finding.fix is None
+
+
+def test_a_reward_whose_name_reads_as_a_sentence():
+    data = renamed(with_value("reward", [1, 2, 5, 9], np.nan), reward="gain is net")
+    (finding,) = errors(data, columns={"reward": "gain is net"})
+    assert (finding.fix.parameter, finding.fix.value) == ("fill_reward", 0)
+
+
+def test_no_bound_is_suggested_where_propensities_exceed_1():
+    findings = errors(BARE | {"behavior_prob": np.tile([0.0, 0.5, 50.0], 4)})
+    assert [(one.code, one.fix and one.fix.parameter) for one in findings] == [
+        ("E101", None), ("E102", "estimate_behaviour"),
+    ]  # fmt: skip
+
+
+def test_a_bound_on_densities_is_accepted():
+    data = without("action", data=BARE) | {"action_0": HOURS}
+    data["behavior_prob"] = np.where(HOURS == 3, 0.0, HOURS + 20)
+    (finding,) = errors(data)
+    assert (finding.fix.parameter, finding.fix.value) == ("min_prob", 1.0)
+    assert not errors(data, min_prob=1.0)
+
+
 def test_a_text_among_measurements_is_no_category():
     column = np.array([f"{x / 8}" for x in range(11)] + ["?"])
     data = without("next_obs_0", "next_obs_1", data=BARE) | {"obs_1": column}

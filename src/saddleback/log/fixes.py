@@ -83,6 +83,8 @@ class Fixes:
 
     def _smallest_propensity(self, finding: Finding) -> Finding:
         assert finding.fix is not None
+        if self._checks.propensities.exceeds_one:  # clipping from below is no help
+            return replace(finding, fix=None)
         value = self._checks.propensities.suggested_min_prob
         if value is None:
             return self._densities(replace(finding, fix=ESTIMATE_ALL))
@@ -107,12 +109,14 @@ class Fixes:
         few = 2 * checks.n_bad_episodes <= checks.n_episodes
         if few or finding.fix is None or finding.fix.parameter != "drop_bad":
             return finding
-        name = finding.message.partition(" is ")[0]
+        reward = roles.names["reward"]
         most = "Most episodes have such rows."
         message = f"{finding.message} {most}"
-        if name == roles.names["reward"]:
+        if finding.message.startswith(f"{reward} is NaN in "):
             fix = Fix("If no reward was due there, fill in 0", "fill_reward", 0)
             return Finding("E120", message, fix)
+        if finding.message.startswith((f"{reward} is infinite in ", f"{reward} is larger than ")):
+            return Finding("E120", f"{message} Correct the log.")
         if (fix_without := self.without_incomplete()) is not None:
             return Finding("E120", message, fix_without)
         return Finding("E120", f"{message} Fill in the values.")

@@ -61,7 +61,8 @@ class PropensityChecks:
             high = float(np.nanmax(propensity, initial=-np.inf))
         self.low, self.high = min(self.low, low), max(self.high, high)
         positive = propensity[propensity >= SMALLEST_PROPENSITY]
-        self.low_positive = min(self.low_positive, float(positive.min(initial=np.inf)))
+        valid = positive if self._is_density else positive[positive <= 1.0]
+        self.low_positive = min(self.low_positive, float(valid.min(initial=np.inf)))
         self._n_positive += len(positive)
         self._sum += float(positive.sum())
         self._inverse_sum += float((1.0 / positive).sum())
@@ -104,11 +105,16 @@ class PropensityChecks:
         return int(np.searchsorted(cumulative, (cumulative[-1] + 1) // 2)) / BINS
 
     @property
+    def exceeds_one(self) -> bool:
+        """Whether there are probabilities above 1."""
+        return self.high > 1.0 + TOLERANCE and not self._is_density
+
+    @property
     def suggested_min_prob(self) -> float | None:
         """A bound that changes only invalid propensities, or hardly any others, if there is one."""
         if not np.isfinite(self.low_positive):
             return None
-        bound = max(self.low_positive, LEAST_SUGGESTED)
+        bound = min(max(self.low_positive, LEAST_SUGGESTED), 1.0)
         unit = 10.0 ** np.floor(np.log10(bound))
         return float(f"{np.floor(bound / unit * (1 + 1e-12)) * unit:.1g}")
 
