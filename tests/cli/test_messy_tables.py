@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 
 import numpy as np
 import pandas
@@ -159,6 +160,23 @@ def test_outcomes_that_are_text(folder):
     assert "rewards read from text: died = -1, well = 2" in text
     rewards = table["outcome"].map({"died": -1.0, "well": 2.0}).fillna(0.0)
     np.testing.assert_array_equal(pq.read_table(out)["reward"], rewards)
+
+
+def test_outcomes_with_commas_and_spaces(tmp_path):
+    outcomes = ["alive, well", "died", " unknown", "it's over"]
+    source = tmp_path / "log.parquet"
+    ids = np.arange(4)
+    columns = {"episode_id": ids, "obs_0": ids / 7, "action": ids % 2, "reward": outcomes}
+    pq.write_table(pa.table(columns | {"terminated": ids >= 0, "truncated": ids < 0}), source)
+    status, text = run("check", source, "--quiet")
+    suggested = re.search(r"Give each value one: (.*)\.", text)[1].replace("NUMBER", "2")
+    status, text = run("check", source, "--quiet", *shlex.split(suggested))
+    assert status == 0
+    options = ["--reward-values", "alive, well=1, died=-1,it's over=0"]
+    status, text = run("check", source, "--quiet", *options, "--reward-values", " unknown=0")
+    assert status == 0
+    status, text = run("check", source, "--quiet", *options)
+    assert (status, "contains ' unknown', without a number" in text) == (2, True)
 
 
 def test_a_table_of_any_names_is_ready_after_two_failed_checks(tmp_path):

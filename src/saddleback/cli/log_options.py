@@ -91,18 +91,31 @@ def _parse_columns(
     return columns or None
 
 
-def _parse_values(context: Any, parameter: Any, text: str | None) -> dict[str, float] | None:
-    """Return numbers by the text that they stand for."""
-    values = {}
-    for pair in text.split(",") if text else ():
-        name, separator, number = pair.rpartition("=")
-        try:
-            values[name] = float(number)
-        except ValueError:
-            separator = ""
-        if not separator:
+def _parse_values(context: Any, parameter: Any, texts: tuple[str, ...]) -> dict[str, float] | None:
+    """Return numbers by the text that they stand for.
+
+    A comma separates pairs only after a number, as texts may contain some.
+
+    Examples
+    --------
+    >>> _parse_values(None, None, ("alive, well=1, died=-1",))
+    {'alive, well': 1.0, 'died': -1.0}
+    """
+    values: dict[str, float] = {}
+    for text in texts:
+        pair = ""
+        for k, piece in enumerate(text.split(",")):
+            pair = f"{pair},{piece}" if pair else piece.lstrip() if k else piece
+            name, separator, number = pair.rpartition("=")
+            try:
+                value = float(number) if separator else None
+            except ValueError:
+                value = None
+            if value is not None:
+                values[name], pair = value, ""
+        if pair or value is None:
             raise click.UsageError(
-                f"--reward-values {pair}: write TEXT=NUMBER, such as died=-1,discharged=1."
+                f"--reward-values {pair or text}: write TEXT=NUMBER, such as died=-1,discharged=1."
             )
     return values or None
 
@@ -150,8 +163,8 @@ def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 "--fill-reward", type=float, metavar="R", help="Reward where it is missing: 0."
             ),
             click.option(
-                "--reward-values", callback=_parse_values, metavar="TEXT=R,…",
-                help="Reward of each value that is text: died=-1,discharged=1.",
+                "--reward-values", multiple=True, callback=_parse_values, metavar="TEXT=R,…",
+                help="Reward of each value that is text: died=-1,discharged=1 (repeatable).",
             ),
             click.option("--min-prob", type=float, help="Clip propensities from below at this."),
             click.option(

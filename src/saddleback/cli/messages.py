@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from typing import Any
 
@@ -33,18 +34,37 @@ def as_option(fix: Fix) -> str:
                 option.name == fix.parameter or f"--{fix.parameter}" in option.opts
             ):
                 caller = "" if name == current else f"saddleback {name} "
-                value = "" if option.is_flag else f" {_as_text(fix.value)}"
+                flag = option.opts[0]
+                values = [] if option.is_flag else _as_texts(fix.value, option.multiple)
                 without = "without " if fix.value is False else ""
-                return fix.text(f"{without}{caller}{option.opts[0]}{value}")
+                return fix.text(
+                    f"{without}{caller}{' '.join(f'{flag} {value}' for value in values) or flag}"
+                )
     code = str(fix).removeprefix(f"{fix.advice}: ").removesuffix(".")
     return fix.text(f"{code} in Python")
 
 
-def _as_text(value: Any) -> str:
-    """Return a value as it is typed."""
+def _as_texts(value: Any, repeated: bool) -> list[str]:
+    """Return a value as it is typed after an option; several where one would be ambiguous.
+
+    Examples
+    --------
+    >>> _as_texts({"died": -1, "well": 1}, repeated=True)
+    ['died=-1,well=1']
+    >>> _as_texts({"died": -1, "alive, well": 1}, repeated=True)
+    ['died=-1', "'alive, well=1'"]
+    """
     if isinstance(value, dict):
-        return ",".join(f"{name}={text}" for name, text in value.items())
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        pairs = [f"{name}={text}" for name, text in value.items()]
+        plain = all(pair == shlex.quote(pair) and "," not in pair for pair in pairs)
+        return [_quoted(pair) for pair in (pairs if repeated and not plain else [",".join(pairs)])]
+    return [_quoted(",".join(map(str, value)) if isinstance(value, list) else str(value))]
+
+
+def _quoted(text: str) -> str:
+    """Return a text as a shell reads it; an ellipsis needs no quotes."""
+    bare = text.replace("…", "x")
+    return text if shlex.quote(bare) == bare else shlex.quote(text)
 
 
 def wrap_message(message: str, first: int = 0) -> str:
