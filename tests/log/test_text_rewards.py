@@ -74,7 +74,21 @@ def test_a_column_of_text_may_be_the_reward():
         Log(data)
 
 
-@pytest.mark.parametrize("values", [{}, {"died": "-1"}, {"died": np.nan}, {"died": True}, "died=1"])
+def test_numbers_of_numpy_and_codes_that_are_text():
+    codes = np.where(OUTCOMES == "died", "0", np.where(OUTCOMES == "discharged", "1", OUTCOMES))
+    texts = log(codes, reward_values={0: np.int64(-1), np.int64(1): np.float32(1.5)})
+    assert texts.reward_values == {"0": -1, "1": 1.5}
+    assert_same_content(content(texts), content(log(reward_values=VALUES)))
+    assert "reward_values={'0': -1, '1': 1.5}" in texts.read_options
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {}, {"died": "-1"}, {"died": np.nan}, {"died": True}, {"died": 10**400}, "died=1",
+        {0: 1, "0": 2},
+    ],
+)  # fmt: skip
 def test_values_are_numbers(values):
     with pytest.raises(InvalidParameter, match="reward_values"):
         log(reward_values=values)

@@ -41,7 +41,7 @@ from saddleback.log.sorted_rows import SortedSource
 from saddleback.log.summary import LogSummary
 from saddleback.log.text_rewards import (
     check_all_have_a_number,
-    check_reward_values,
+    checked_reward_values,
     with_values_of_rewards,
 )
 from saddleback.policies import Policy
@@ -165,7 +165,7 @@ class Log:
         if self.fill_reward is not None:
             _validate.number("Log", "fill_reward", self.fill_reward)
         if self.reward_values is not None:
-            check_reward_values(self.reward_values)
+            object.__setattr__(self, "reward_values", checked_reward_values(self.reward_values))
         if self.min_prob is not None:
             _validate.positive("Log", "min_prob", _validate.unit("Log", "min_prob", self.min_prob))
         _validate.count("Log", "segment", self.segment)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from saddleback import _validate
 from saddleback._typing import FloatArray
 from saddleback.errors import Fix, InvalidParameter
 from saddleback.log.column_types import decode_dictionary, is_text
@@ -24,23 +25,27 @@ NUMBER = "NUMBER"
 """What a fix shows in place of a number."""
 
 
-def check_reward_values(values: Any) -> None:
-    """Raise unless the values of rewards are finite numbers by their text."""
+def checked_reward_values(values: Any) -> dict[str, float]:
+    """Return the values of rewards by their text; raise unless they are finite numbers."""
     if not isinstance(values, Mapping) or not values:
         raise InvalidParameter(
             f"reward_values must map texts to numbers, such as {{'died': -1}}, got {values!r}."
         )
+    numbers = {}
     for text, number in values.items():
-        is_number = isinstance(number, (int, float)) and not isinstance(number, bool)
-        if not is_number or not np.isfinite(number):
-            raise InvalidParameter(f"reward_values: {text!r} must be a number, got {number!r}.")
+        plain = number.item() if isinstance(number, np.generic) else number
+        _validate.number("reward_values", repr(text), plain)
+        if str(text) in numbers:
+            raise InvalidParameter(f"reward_values contains {str(text)!r} twice.")
+        numbers[str(text)] = plain
+    return numbers
 
 
 def decode_rewards(column: Any, values: Mapping[str, float] | None) -> FloatArray | None:
     """Return rewards that are text as numbers, NaN where there is none; None for other columns."""
     if values is None or not is_text(column.type):
         return None
-    texts = pa.array([str(text) for text in values], pa.large_string())
+    texts = pa.array(list(values), pa.large_string())
     index = pc.index_in(decode_dictionary(column), value_set=texts, skip_nulls=True)
     index = index.fill_null(len(values)).to_numpy(zero_copy_only=False)
     numbers = np.append(np.array(list(values.values()), dtype=np.float64), np.nan)
