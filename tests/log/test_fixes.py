@@ -214,13 +214,21 @@ def test_where_no_column_can_sort_shuffled_rows_none_is_named():
     assert by_code["E131"].message.endswith("or add a time to sort the rows by.")
 
 
-def test_propensities_by_another_name_are_pointed_out():
+@pytest.mark.parametrize("options", [{}, {"order_by": "step"}])
+def test_propensities_by_another_name_are_pointed_out(options):
     data = renamed(BARE, behavior_prob="pscore")
-    (finding,) = [f for f in Log(data).summary().findings if f.code == "W106"]
+    (finding,) = [f for f in Log(data, **options).summary().findings if f.code == "W106"]
     assert finding.fix == Fix(
         "If this column has them, map it", "columns", {"behavior_prob": "pscore"}
     )
     assert not Log(data, columns={"behavior_prob": "pscore"}).summary().findings
+
+
+@pytest.mark.parametrize("name", ["death_prob", "riskProbability", "mortality_probability"])
+def test_other_probabilities_are_not_taken_for_propensities(name):
+    data = renamed(BARE, behavior_prob=name)
+    (finding,) = [f for f in Log(data).summary().findings if f.code == "W106"]
+    assert finding.fix.parameter == "estimate_behaviour"
 
 
 def test_a_policy_with_more_actions_than_the_log():

@@ -12,6 +12,7 @@ from saddleback.log.diagnostics import Finding
 from saddleback.log.likely_columns import listed_columns, order_column
 from saddleback.log.missing_columns import likely_unused, map_propensities
 from saddleback.log.row_checks import RowChecks
+from saddleback.log.sorted_rows import SortedSource
 
 if TYPE_CHECKING:
     from saddleback.log.log import Log
@@ -31,7 +32,8 @@ class Fixes:
 
     def __init__(self, log: Log, checks: RowChecks) -> None:
         self._log, self._checks = log, checks
-        self._schema = log.sources[0].schema
+        source = log.sources[0]  # with all columns, not only those that were sorted
+        self._schema = (source.parts[0] if isinstance(source, SortedSource) else source).schema
         self._step = log.roles.names.get("step")
         self._time = order_column(self._schema, without=self._step)
 

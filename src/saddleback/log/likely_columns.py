@@ -35,6 +35,14 @@ NAMES = {
 }  # fmt: skip
 """Words in the names of columns that have a role."""
 
+OTHERS = {
+    "behavior_prob": {
+        "churn", "click", "conversion", "death", "default", "disease", "event", "mortality",
+        "outcome", "readmission", "relapse", "risk", "sepsis", "survival", "target",
+    },
+}  # fmt: skip
+"""Words in the names of columns that do not have a role, although they contain a word for it."""
+
 IDS = {"customer", "id", "ids", "index", "key", "name", "user", "uuid"}
 """Words in the names of columns that tell rows or persons apart."""
 
@@ -77,9 +85,14 @@ def likely_column(role: str, name: str, columns: Sequence[str]) -> str | None:
     'outcome_30d'
     >>> likely_column("reward", "rewrad", ["outcome", "reward"])
     'reward'
+    >>> likely_column("behavior_prob", "behavior_prob", ["death_prob", "prob_treated"])
+    'prob_treated'
     """
     close = difflib.get_close_matches(name, columns, n=1, cutoff=SIMILAR)
-    named = [column for column in columns if NAMES.get(role, set()) & words(column)]
+    named = [
+        column for column in columns
+        if NAMES.get(role, set()) & words(column) and not OTHERS.get(role, set()) & words(column)
+    ]  # fmt: skip
     return next(iter([*close, *named]), None)
 
 
