@@ -306,6 +306,32 @@ def test_a_bound_on_densities_is_accepted():
     assert not errors(data, min_prob=1.0)
 
 
+def test_an_action_that_is_missing_in_a_long_list_is_named():
+    data = BARE | {"action": np.where(HOURS == 3, "a40", "a0")}
+    (finding,) = errors(data, actions=[f"a{k}" for k in range(40)])
+    assert str(finding).endswith(
+        "Correct the log, or list all actions, 'a40' among them: actions=…"
+    )
+
+
+def test_observations_that_are_missing_are_left_out():
+    (finding,) = errors(OBSERVED, observations=["hr", "wrad", "zzz", "qqq"])
+    assert str(finding).endswith("""Leave out 'zzz', 'qqq': observations=["hr", "ward"].""")
+
+
+def test_an_id_that_is_missing_is_to_be_filled_in():
+    data = with_value("episode_id", [5], None)
+    assert errors(data)[0].message.endswith("Every row needs the id of its episode. Fill it in.")
+    data |= {"visit": good()["episode_id"]}
+    assert errors(data)[0].fix.advice == "Fill it in, or map another column"
+
+
+def test_a_log_of_one_episode_does_not_speak_of_most():
+    data = {name: column[:4] for name, column in with_value("obs_1", [1], np.nan).items()}
+    (finding,) = errors(data)
+    assert finding.message.endswith("The only episode has such rows.")
+
+
 def test_a_text_among_measurements_is_no_category():
     column = np.array([f"{x / 8}" for x in range(11)] + ["?"])
     data = without("next_obs_0", "next_obs_1", data=BARE) | {"obs_1": column}

@@ -107,7 +107,7 @@ ROWS = {
     ),
     "no episode": (
         with_value("episode_id", [4, 5], None),
-        "E121 episode_id has no value in 2 rows (rows 4, 5). Every row needs the id of its episode. Fill them in.",
+        "E121 episode_id has no value in 2 rows (rows 4, 5). Every row needs the id of its episode. Fill it in.",
     ),
     "no step": (
         with_value("step", [6], None),

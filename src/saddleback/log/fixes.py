@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from saddleback.errors import ESTIMATE_PROPENSITIES, Fix
 from saddleback.log.categories import sorted_names
 from saddleback.log.diagnostics import Finding
-from saddleback.log.likely_columns import listed_columns, order_column
+from saddleback.log.likely_columns import MAX_LISTED, listed_columns, order_column
 from saddleback.log.missing_columns import likely_unused, map_propensities
 from saddleback.log.row_checks import RowChecks
 from saddleback.log.sorted_rows import SortedSource
@@ -112,8 +112,8 @@ class Fixes:
         if few or finding.fix is None or finding.fix.parameter != "drop_bad":
             return finding
         reward = roles.names["reward"]
-        most = "Most episodes have such rows."
-        message = f"{finding.message} {most}"
+        which = "The only episode has" if checks.n_episodes == 1 else "Most episodes have"
+        message = f"{finding.message} {which} such rows."
         if finding.message.startswith(f"{reward} is NaN in "):
             fix = Fix("If no reward was due there, fill in 0", "fill_reward", 0)
             return Finding("E120", message, fix)
@@ -156,7 +156,7 @@ class Fixes:
             )
         other = likely_unused("episode_id", self._schema, self._log.roles.all_columns)
         if other is None:
-            return _without_fix(finding, "Fill them in.")
+            return _without_fix(finding, "Fill it in.")
         return replace(finding, fix=replace(fix, value={"episode_id": other}))
 
     def _early_flag(self, finding: Finding) -> Finding:
@@ -179,6 +179,10 @@ class Fixes:
         if {"mu", "pi"} & set(log.roles.tables) or finding.fix is None:
             return _without_fix(finding, "Correct the log.")
         names = [*log.action_names, *map(str, unknown)]
+        if len(names) > MAX_LISTED:
+            new = f"{', '.join(map(repr, list(unknown)[:5]))}{', …' * (len(unknown) > 5)}"
+            advice = f"Correct the log, or list all actions, {new} among them"
+            return replace(finding, fix=replace(finding.fix, advice=advice))
         if not log.has_action_names:
             names = list(sorted_names(names))
         return replace(finding, fix=replace(finding.fix, value=listed_columns(names)))

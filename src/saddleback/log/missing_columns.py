@@ -172,7 +172,7 @@ class MissingColumns:
         right = [name for name in dict.fromkeys(right) if name is not None]
         certain = all(meant.values())
         message += "" if certain else self._all()
-        advice = "Leave it out"
+        advice = f"Leave out {', '.join(repr(name) for name in missing if meant[name] is None)}"
         if certain:
             advice = f"Did you mean {' and '.join(map(repr, meant.values()))}? Write"
         fix = Fix(advice, "observations", right) if right else None

@@ -92,7 +92,7 @@ MESSAGES: dict[str, tuple[str, Fix | None]] = {
     ),
     "E121 episode_id": (
         "{0} has no value in {rows}. Every row needs the id of its episode.",
-        Fix("Fill them in, or map another column", "columns", {"episode_id": "episode_id"}),
+        Fix("Fill it in, or map another column", "columns", {"episode_id": "episode_id"}),
     ),
     "E121 step": (
         "{0} has no value in {rows}. Number the steps 0 … T−1, or remove the column if the rows "
