@@ -10,9 +10,9 @@ from saddleback.errors import InvalidParameter
 from saddleback.log.target_policies import as_targets
 from saddleback.ope import model_return_distribution
 from saddleback.ope.distribution_text import distribution_lines, distribution_note
-from saddleback.ope.empirical_model import EmpiricalModel, StateLabels
+from saddleback.ope.empirical_model import EmpiricalModel, OutOfSteps, StateLabels
 from saddleback.ope.episode_sample import sample_episodes
-from saddleback.ope.model_distribution import model_distributions
+from saddleback.ope.model_distribution import MAX_STEPS, model_distributions
 from saddleback.report.distribution_chart import distribution
 
 STATES, STOP = 4, 0.25
@@ -225,3 +225,60 @@ def test_a_bandit_has_it_too():
     median = result.model_distributions["new"].quantiles[2]
     assert median.low <= 2.0 <= median.high
     assert median.high - median.low < 0.3
+
+
+def endless(steps):
+    """Return a log of episodes that are all truncated after some steps."""
+    rng, n = np.random.default_rng(0), 40 * steps
+    last = np.arange(n) % steps == steps - 1
+    state = rng.integers(0, 3, n + 1).astype(float)
+    return sb.Log({
+        "episode_id": np.arange(n) // steps, "obs_0": state[:-1], "next_obs_0": state[1:],
+        "action": rng.integers(0, 2, n), "reward": rng.normal(size=n), "truncated": last,
+        "terminated": np.zeros(n, dtype=bool),
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize(("gamma", "horizon"), [(0.9999, None), (0.99, None), (1.0, 5000)])
+def test_simulated_steps_are_bounded(gamma, horizon, monkeypatch):
+    taken, simulate_model = [], EmpiricalModel.simulate
+
+    def counted(self, draws, *arguments, max_steps, **options):
+        try:
+            result = simulate_model(self, draws, *arguments, max_steps=max_steps, **options)
+        except OutOfSteps:
+            taken.append(max_steps)
+            raise
+        taken.append(result.steps * draws)
+        return result
+
+    monkeypatch.setattr(EmpiricalModel, "simulate", counted)
+    log = endless(50)
+    sample, named = sampled(log, "uniform", horizon)
+    found = model_distributions(sample, named, gamma, horizon)
+    assert sum(taken) < 1.3 * MAX_STEPS  # a target, and the logged policy once
+    if gamma == 0.99:
+        assert list(found) == ["new"]
+        return
+    assert found == {}
+    with pytest.raises(InvalidParameter, match="too long to simulate with 9,000,000 steps"):
+        model_return_distribution(log, "uniform", gamma=gamma, horizon=horizon)
+
+
+def test_only_steps_of_draws_that_go_on_count():
+    lengths = np.append(2000, np.tile([1, 2, 3], 266))
+    ids = np.repeat(np.arange(len(lengths)), lengths)
+    last = np.append(ids[1:] != ids[:-1], True)
+    first = np.append(True, last[:-1])
+    rows = {
+        "episode_id": ids, "obs_0": np.where((ids == 0) & ~first, 1.0, 0.0), "terminated": last,
+        "action": np.arange(len(ids)) % 2, "reward": np.ones(len(ids)),
+        "truncated": np.zeros(len(ids), dtype=bool),
+    }  # fmt: skip
+    sample, _ = sampled(sb.Log(rows), "uniform")
+    model = EmpiricalModel.of(sample, StateLabels.of(sample, None), "new")
+    drawn = model.simulate(2000, 1.0, None, limit=40_000)
+    used = round(drawn.steps * 2000)
+    assert model.simulate(2000, 1.0, None, limit=40_000, max_steps=used).steps == drawn.steps
+    with pytest.raises(OutOfSteps):
+        model.simulate(2000, 1.0, None, limit=40_000, max_steps=used - 1)

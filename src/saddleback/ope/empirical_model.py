@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from saddleback._jit import compiled
-from saddleback._typing import BoolArray, FloatArray, IntArray
+from saddleback._jit import compiled, subroutine
+from saddleback._typing import BoolArray, FloatArray, IntArray, OffsetArray
 from saddleback.features import Features
 from saddleback.ope.episode_sample import EpisodeSample
 
@@ -28,14 +28,18 @@ ROWS_PER_STATE = 10
 FEW_ROWS = 5
 """Number of rows below which a state and action are rarely logged."""
 
-CHUNK = 1 << 20
-"""Number of steps of all draws that are simulated at a time."""
-
 NEGLIGIBLE_DISCOUNT = 1e-3
 """Discount γ^t after which no more rewards are added."""
 
+NO_LIMIT = 2**62
+"""Number of steps that no simulation takes."""
+
 ENDED, UNKNOWN = -1, -2
 """Where a draw is that has ended, or came to a state and action that were never logged."""
+
+
+class OutOfSteps(Exception):
+    """A simulation needs more steps than it may take."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,11 +157,13 @@ class EmpiricalModel:
         limit: int,
         weights: FloatArray | None = None,
         seed: int = 0,
+        max_steps: int = NO_LIMIT,
     ) -> Simulated:
         """Simulate returns; ``weights`` of the episodes, [E], replace equal ones.
 
         Without a discount, draws end after ``limit`` steps. The same seed gives the same random
-        numbers to each draw, whatever the weights.
+        numbers to each draw, whatever the weights. Raises `OutOfSteps` if all draws together need
+        more than ``max_steps``.
         """
         weights = np.ones(self.n_episodes) if weights is None else weights
         rng = np.random.default_rng(seed)
@@ -165,17 +171,15 @@ class EmpiricalModel:
         first = np.cumsum(weights)
         start = np.searchsorted(first, rng.random(draws) * first[-1], side="right")
         at = len(self.rewards) + np.minimum(start, len(weights) - 1).astype(np.int64)
+        streams = rng.integers(0, 2**64, draws, dtype=np.uint64)
         cumulative = np.append(0.0, np.cumsum(weights[self.episode]))
-        returns, discounts, counts = np.zeros(draws), np.ones(draws), np.zeros(2, dtype=np.int64)
-        chunk = max(1, CHUNK // draws)
-        for begin in range(0, steps, chunk):
-            if (at < 0).all():
-                break
-            uniform = rng.random((min(chunk, steps - begin), draws, 2))
-            _advance(
-                uniform, at, returns, discounts, counts, gamma, self.rewards, self.continues,
-                self.bounds, self.state, self.choice, cumulative,
-            )  # fmt: skip
+        returns, counts = np.zeros(draws), np.zeros(2, dtype=np.int64)
+        _simulate(
+            streams, at, returns, counts, steps, max_steps, gamma, self.rewards, self.continues,
+            self.bounds, self.state, self.choice, cumulative,
+        )  # fmt: skip
+        if counts[0] > max_steps:
+            raise OutOfSteps
         has_return = at != UNKNOWN
         if gamma == 1.0 and horizon is None:
             has_return = at == ENDED
@@ -201,12 +205,13 @@ def limit_of_steps(gamma: float, limit: int) -> int:
 
 
 @compiled
-def _advance(
-    uniform: FloatArray,
+def _simulate(
+    streams: OffsetArray,
     at: IntArray,
     returns: FloatArray,
-    discounts: FloatArray,
     counts: IntArray,
+    steps: int,
+    max_steps: int,
     gamma: float,
     rewards: FloatArray,
     continues: BoolArray,
@@ -215,16 +220,18 @@ def _advance(
     choice: FloatArray,
     cumulative: FloatArray,
 ) -> None:
-    """Advance every draw that has not ended by some steps, with uniform numbers [steps, n, 2]."""
-    steps, draws = uniform.shape[0], uniform.shape[1]
+    """Follow every draw to its end, at most some steps; stop after ``max_steps`` of all draws."""
     n_actions = choice.shape[1]
-    for i in range(draws):
-        place = at[i]
-        for t in range(steps):
-            if place < 0:
-                break
+    nearby = _rows_at_equal_shares(bounds, cumulative)
+    for i in range(len(at)):
+        place, discount, stream = at[i], 1.0, streams[i]
+        for _ in range(steps):
+            stream = stream + np.uint64(0x9E3779B97F4A7C15)
+            first = _uniform(stream)
+            stream = stream + np.uint64(0x9E3779B97F4A7C15)
+            second = _uniform(stream)
             action = 0
-            while action < n_actions - 1 and uniform[t, i, 0] >= choice[place, action]:
+            while action < n_actions - 1 and first >= choice[place, action]:
                 action += 1
             group = state[place] * n_actions + action
             low, high = bounds[group], bounds[group + 1]
@@ -232,16 +239,43 @@ def _advance(
                 place = UNKNOWN
                 break
             counts[0] += 1
+            if counts[0] > max_steps:
+                return
             counts[1] += high - low < FEW_ROWS
-            size = cumulative[high] - cumulative[low]
-            point = cumulative[low] + uniform[t, i, 1] * size
-            while high - low > 1:
-                middle = (low + high) // 2
-                if cumulative[middle] <= point:
-                    low = middle
-                else:
-                    high = middle
-            returns[i] += discounts[i] * rewards[low]
-            discounts[i] *= gamma
-            place = low if continues[low] else ENDED
+            point = cumulative[low] + second * (cumulative[high] - cumulative[low])
+            row = nearby[low + int(second * (high - low))]
+            while row < high - 1 and cumulative[row + 1] <= point:
+                row += 1
+            returns[i] += discount * rewards[row]
+            discount *= gamma
+            if not continues[row]:
+                place = ENDED
+                break
+            place = row
         at[i] = place
+
+
+@subroutine
+def _rows_at_equal_shares(bounds: IntArray, cumulative: FloatArray) -> IntArray:
+    """Return the row at share k/n of the weight of its n rows of a state and action, [rows].
+
+    From there, the row at a share between k/n and (k + 1)/n is about one row further.
+    """
+    nearby = np.empty(len(cumulative) - 1, dtype=np.int64)
+    for group in range(len(bounds) - 1):
+        low, high = bounds[group], bounds[group + 1]
+        size, row = cumulative[high] - cumulative[low], low
+        for k in range(high - low):
+            point = cumulative[low] + k / (high - low) * size
+            while row < high - 1 and cumulative[row + 1] <= point:
+                row += 1
+            nearby[low + k] = row
+    return nearby
+
+
+@subroutine
+def _uniform(stream: np.uint64) -> float:
+    """Return a number in [0, 1) from the state of a stream of SplitMix64."""
+    x = (stream ^ (stream >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return float((x ^ (x >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53

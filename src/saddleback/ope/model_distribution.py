@@ -18,6 +18,7 @@ D. B. Rubin, The Bayesian bootstrap, Annals of Statistics 9 (1981).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from saddleback.log.target_policies import as_targets
 from saddleback.ope.empirical_model import (
     ROWS_PER_STATE,
     EmpiricalModel,
+    OutOfSteps,
     Simulated,
     StateLabels,
 )
@@ -46,14 +48,14 @@ from saddleback.ope.return_distribution import (
     check_levels,
 )
 
-RESAMPLES, MAX_DRAWS, LEAST_DRAWS = 50, 20_000, 500
+RESAMPLES, MAX_DRAWS, LEAST_DRAWS = 50, 20_000, 200
 """Resamples, and draws: the largest number, a fifth of it for each resample; and the smallest."""
 
 MAX_ROWS = 24_000
 """Largest number of rows of a log that are used."""
 
-MAX_STEPS = 10_000_000
-"""Number of steps to simulate, for all resamples together."""
+MAX_STEPS, PLANNED = 9_000_000, 0.9
+"""Largest number of steps simulated for a target, about 0.3 s, and the share of it planned for."""
 
 MAX_UNKNOWN, MAX_RARE = 0.01, 0.1
 """Largest share of draws that come to a state and action never logged, and largest share of steps
@@ -167,23 +169,25 @@ def model_distribution(
 
     ``distance`` is that of the logged policy in the model from the logged returns, if known.
     """
-    model, limit = EmpiricalModel.of(sample, labels, target), _limit(sample)
-    pilot = model.simulate(LEAST_DRAWS, gamma, horizon, limit=limit)
-    if pilot.unknown > 0.5:
-        return _leaves_the_log(target, pilot)
-    steps = max(1.0, pilot.steps)
-    draws = int(np.clip(MAX_STEPS / steps, LEAST_DRAWS, MAX_DRAWS))
-    simulated = model.simulate(draws, gamma, horizon, limit=limit, seed=1)
-    if simulated.unknown > MAX_UNKNOWN:
-        return _leaves_the_log(target, simulated)
+    budget = _Budget(EmpiricalModel.of(sample, labels, target), gamma, horizon, _limit(sample))
+    try:
+        steps = budget.steps_of_a_draw(RESAMPLES + 1)
+        few = int(
+            np.clip(PLANNED * MAX_STEPS / (2 * RESAMPLES * steps), LEAST_DRAWS, MAX_DRAWS // 5)
+        )
+        left = PLANNED * MAX_STEPS - few * RESAMPLES * steps
+        simulated = budget.simulate(int(np.clip(left / steps, LEAST_DRAWS, MAX_DRAWS)), seed=1)
+        if simulated.unknown > MAX_UNKNOWN:
+            return _leaves_the_log(target, simulated)
+        logged = _logged(sample, labels, gamma, horizon)
+        rng = np.random.default_rng(2)
+        resampled = [
+            _sorted(budget.simulate(few, weights=weights))
+            for weights in rng.standard_exponential((RESAMPLES, budget.model.n_episodes))
+        ]
+    except OutOfSteps:
+        return f"its episodes are too long to simulate with {MAX_STEPS:,} steps"
     own = _sorted(simulated)
-    logged = _logged(sample, labels, gamma, horizon)
-    few = int(np.clip(MAX_STEPS / (RESAMPLES * steps), LEAST_DRAWS, MAX_DRAWS // 5))
-    rng = np.random.default_rng(2)
-    resampled = [
-        _sorted(model.simulate(few, gamma, horizon, limit=limit, weights=weights))
-        for weights in rng.standard_exponential((RESAMPLES, model.n_episodes))
-    ]
     t = float(scipy.special.stdtrit(RESAMPLES - 1, 0.975))
 
     def quantile(level: float) -> Functional:
@@ -221,6 +225,35 @@ def model_distribution(
         method=MODEL,
         note="; ".join(problems),
     )
+
+
+@dataclass
+class _Budget:
+    """Simulations of a model that take at most `MAX_STEPS` together."""
+
+    model: EmpiricalModel
+    gamma: float
+    horizon: int | None
+    limit: int
+    left: int = MAX_STEPS
+
+    def simulate(
+        self, draws: int, *, seed: int = 0, weights: FloatArray | None = None
+    ) -> Simulated:
+        """Simulate returns; raises `OutOfSteps` if too few steps are left."""
+        simulated = self.model.simulate(
+            draws, self.gamma, self.horizon, limit=self.limit, seed=seed, weights=weights,
+            max_steps=self.left,
+        )  # fmt: skip
+        self.left -= round(simulated.steps * draws)
+        return simulated
+
+    def steps_of_a_draw(self, simulations: int) -> float:
+        """Return the mean steps; raises `OutOfSteps` if not enough for so many simulations."""
+        planned = int(PLANNED * MAX_STEPS / (simulations + 1))
+        pilot = replace(self, left=min(self.left, planned)).simulate(LEAST_DRAWS)
+        self.left -= round(pilot.steps * LEAST_DRAWS)
+        return max(1.0, pilot.steps)
 
 
 def _leaves_the_log(target: str, simulated: Simulated) -> str:
@@ -262,10 +295,9 @@ def _logged(
 def _simulate_logged(
     sample: EpisodeSample, labels: StateLabels, gamma: float, horizon: int | None
 ) -> Simulated:
-    model, limit = EmpiricalModel.of(sample, labels, None), _limit(sample)
-    steps = max(1.0, model.simulate(LEAST_DRAWS, gamma, horizon, limit=limit).steps)
-    draws = int(np.clip(MAX_STEPS / steps, LEAST_DRAWS, MAX_DRAWS))
-    return model.simulate(draws, gamma, horizon, limit=limit, seed=1)
+    budget = _Budget(EmpiricalModel.of(sample, labels, None), gamma, horizon, _limit(sample))
+    draws = PLANNED * MAX_STEPS / (8 * budget.steps_of_a_draw(8))
+    return budget.simulate(int(np.clip(draws, LEAST_DRAWS, MAX_DRAWS)), seed=1)
 
 
 def _distance_from_logged(
@@ -277,7 +309,10 @@ def _distance_from_logged(
     """
     if not _returns_are_complete(sample, horizon):
         return None
-    simulated = _simulate_logged(sample, labels, gamma, horizon).returns
+    try:
+        simulated = _simulate_logged(sample, labels, gamma, horizon).returns
+    except OutOfSteps:
+        return 1.0
     if not len(simulated):
         return 1.0
     return _kolmogorov(simulated, sample.returns(gamma))
