@@ -162,7 +162,7 @@ class EmpiricalModel:
         """Simulate returns; ``weights`` of the episodes, [E], replace equal ones.
 
         Without a discount, draws end after ``limit`` steps. The same seed gives the same random
-        numbers to each draw, whatever the weights. Raises `OutOfSteps` if all draws together need
+        numbers to each draw, whatever the weights. Raises ``OutOfSteps`` if all draws together need
         more than ``max_steps``.
         """
         weights = np.ones(self.n_episodes) if weights is None else weights
@@ -174,10 +174,11 @@ class EmpiricalModel:
         streams = rng.integers(0, 2**64, draws, dtype=np.uint64)
         cumulative = np.append(0.0, np.cumsum(weights[self.episode]))
         returns, counts = np.zeros(draws), np.zeros(2, dtype=np.int64)
-        _simulate(
-            streams, at, returns, counts, steps, max_steps, gamma, self.rewards, self.continues,
-            self.bounds, self.state, self.choice, cumulative,
-        )  # fmt: skip
+        with np.errstate(over="ignore"):  # of the streams, where the compiler is off
+            _simulate(
+                streams, at, returns, counts, steps, max_steps, gamma, self.rewards,
+                self.continues, self.bounds, self.state, self.choice, cumulative,
+            )  # fmt: skip
         if counts[0] > max_steps:
             raise OutOfSteps
         has_return = at != UNKNOWN

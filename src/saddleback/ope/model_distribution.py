@@ -229,7 +229,7 @@ def model_distribution(
 
 @dataclass
 class _Budget:
-    """Simulations of a model that take at most `MAX_STEPS` together."""
+    """Simulations of a model that take at most ``MAX_STEPS`` together."""
 
     model: EmpiricalModel
     gamma: float
@@ -240,7 +240,7 @@ class _Budget:
     def simulate(
         self, draws: int, *, seed: int = 0, weights: FloatArray | None = None
     ) -> Simulated:
-        """Simulate returns; raises `OutOfSteps` if too few steps are left."""
+        """Simulate returns; raises ``OutOfSteps`` if too few steps are left."""
         simulated = self.model.simulate(
             draws, self.gamma, self.horizon, limit=self.limit, seed=seed, weights=weights,
             max_steps=self.left,
@@ -249,7 +249,7 @@ class _Budget:
         return simulated
 
     def steps_of_a_draw(self, simulations: int) -> float:
-        """Return the mean steps; raises `OutOfSteps` if not enough for so many simulations."""
+        """Return the mean steps; raises ``OutOfSteps`` if not enough for so many simulations."""
         planned = int(PLANNED * MAX_STEPS / (simulations + 1))
         pilot = replace(self, left=min(self.left, planned)).simulate(LEAST_DRAWS)
         self.left -= round(pilot.steps * LEAST_DRAWS)
