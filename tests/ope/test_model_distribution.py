@@ -282,3 +282,65 @@ def test_only_steps_of_draws_that_go_on_count():
     assert model.simulate(2000, 1.0, None, limit=40_000, max_steps=used).steps == drawn.steps
     with pytest.raises(OutOfSteps):
         model.simulate(2000, 1.0, None, limit=40_000, max_steps=used - 1)
+
+
+def hidden_clock(cut):
+    """Return a log of three-step episodes whose observation hides the step; some are cut short.
+
+    Each of ``cut`` is the number of an episode and the steps after which it is truncated.
+    """
+    rng, n = np.random.default_rng(0), 6000
+    episode, step = np.arange(n) // 3, np.arange(n) % 3
+    length = np.full(2000, 3)
+    for number, steps in cut:
+        length[number] = steps
+    truncated = np.isin(episode, [number for number, _ in cut]) & (step == length[episode] - 1)
+    rows = {
+        "episode_id": episode, "obs_0": rng.integers(0, 3, n) * 1.0, "next_obs_0": np.ones(n),
+        "action": rng.integers(0, 2, n), "reward": np.ones(n), "truncated": truncated,
+        "terminated": (step == 2) & ~truncated,
+    }  # fmt: skip
+    return sb.Log({name: column[step < length[episode]] for name, column in rows.items()})
+
+
+def test_one_truncated_episode_leaves_the_check_and_the_logged_returns():
+    whole, cut = (
+        model_return_distribution(hidden_clock(which), "uniform", gamma=0.9)
+        for which in ([], [(0, 2)])
+    )
+    for result in (whole, cut):
+        assert not result.reliable
+        assert "it misses the logged returns by " in result.note
+        assert result.quantiles[2].logged == pytest.approx(2.71)
+    assert cut.note.endswith("logged values leave out truncated episodes (1)")
+    assert "logged values" not in whole.note
+
+
+def test_where_many_are_truncated_the_first_steps_are_compared():
+    result = model_return_distribution(
+        hidden_clock([(i, 3) for i in range(500)]), "uniform", gamma=0.9
+    )
+    assert not result.reliable  # draws of the model end in the first three steps
+    assert "it misses the logged returns by " in result.note
+    assert result.note.endswith("logged values are the model's too, since episodes were truncated")
+    rows, _ = simulate(MU, 800, 0.9, seed=3, limit=3)
+    good = model_return_distribution(sb.Log(rows), policy, gamma=0.9)
+    assert good.reliable
+    saved = {"method": good.method, "note": good.note, "reliable": True, "comparable": True}
+    assert distribution_note(saved).startswith("Logged values are the model's too")
+
+
+def test_a_check_of_few_steps_is_none():
+    rng = np.random.default_rng(1)
+    length = rng.integers(1, 40, 300)
+    ids = np.repeat(np.arange(300), length)
+    last = np.append(ids[1:] != ids[:-1], True)
+    state = rng.integers(0, 3, len(ids) + 1).astype(float)
+    log = sb.Log({
+        "episode_id": ids, "obs_0": state[:-1], "next_obs_0": state[1:], "truncated": last,
+        "action": rng.integers(0, 2, len(ids)), "reward": rng.normal(size=len(ids)),
+        "terminated": np.zeros(len(ids), dtype=bool),
+    })  # fmt: skip
+    result = model_return_distribution(log, "uniform", gamma=0.9)
+    assert not result.reliable
+    assert "only returns of the first steps, up to 1, could be compared" in result.note

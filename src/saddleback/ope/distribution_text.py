@@ -73,9 +73,10 @@ def origin(distribution: dict[str, Any]) -> str:
 
 
 def distribution_note(distribution: dict[str, Any]) -> str:
-    """Return why a distribution is unreliable or incomplete; empty if it is neither."""
+    """Return why a distribution is unreliable or incomplete, and what its logged values are."""
     if note := distribution.get("note"):
-        return f"unreliable: {note}."
+        capitalised = f"{note[0].upper()}{note[1:]}"
+        return f"{capitalised if distribution['reliable'] else f'unreliable: {note}'}."
     reasons = []
     if not distribution["reliable"]:
         size = number(distribution["ess"], 0)

@@ -1,8 +1,8 @@
 """The distribution of the return under a target policy, from the empirical model of a log.
 
 It needs no propensities, and has the whole return where episodes were truncated; but it needs few
-states, logged with every action that the target takes, and states that are states:
-the model must reproduce the logged returns.
+states, logged with every action that the target takes, and states that are states: the model must
+reproduce the logged returns, those of the first steps where episodes were truncated.
 
 Intervals are from resampled episodes: those of a Bayesian bootstrap, whose weights are exponential,
 so that no state and action is lost. With s the standard deviation of F̂ at Q̂(α) over resamples, a
@@ -57,9 +57,16 @@ MAX_ROWS = 24_000
 MAX_STEPS, PLANNED = 9_000_000, 0.9
 """Largest number of steps simulated for a target, about 0.3 s, and the share of it planned for."""
 
+TOO_LONG = f"episodes are too long to simulate with {MAX_STEPS:,} steps"
+"""Why there is no distribution if that is not enough."""
+
 MAX_UNKNOWN, MAX_RARE = 0.01, 0.1
 """Largest share of draws that come to a state and action never logged, and largest share of steps
 with a state and action that are rarely logged."""
+
+MAX_LEFT_OUT, LEAST_CHECKED = 0.01, 0.5
+"""Largest share of truncated episodes left out of the logged returns, and smallest share of the
+logged steps on which the model is checked."""
 
 DIGITS = 12
 """Digits of the largest return to which returns are equal."""
@@ -84,10 +91,13 @@ def model_distributions(
     labels = StateLabels.of(sample, features)
     if labels is None or len(sample.starts) < 2:
         return {}
-    distance = _distance_from_logged(sample, labels, gamma, horizon)
+    try:
+        logged = _LoggedReturns.of(sample, labels, gamma, horizon)
+    except OutOfSteps:
+        return {}
     every = {
         target.name: model_distribution(
-            sample, labels, target.name, gamma, horizon, distance, lower_is_better=lower_is_better
+            sample, labels, target.name, gamma, horizon, logged, lower_is_better=lower_is_better
         )
         for target in targets
     }
@@ -143,11 +153,15 @@ def model_return_distribution(
             f"{ROWS_PER_STATE} rows for each. Give features of which one is active, such as "
             "Tiles with one tiling."
         )
-    result = model_distribution(
-        sample, labels, named.name, gamma, horizon,
-        _distance_from_logged(sample, labels, gamma, horizon), levels=levels, tail=tail,
-        lower_is_better=lower_is_better,
-    )  # fmt: skip
+    try:
+        logged = _LoggedReturns.of(sample, labels, gamma, horizon)
+    except OutOfSteps:
+        result: ReturnDistribution | str = TOO_LONG
+    else:
+        result = model_distribution(
+            sample, labels, named.name, gamma, horizon, logged, levels=levels, tail=tail,
+            lower_is_better=lower_is_better,
+        )  # fmt: skip
     if isinstance(result, str):
         raise InvalidParameter(f"the model of the log has no distribution: {result}.")
     return result
@@ -159,16 +173,13 @@ def model_distribution(
     target: str,
     gamma: float,
     horizon: int | None,
-    distance: float | None,
+    logged: _LoggedReturns,
     *,
     levels: Sequence[float] = LEVELS,
     tail: float = TAIL,
     lower_is_better: bool = False,
 ) -> ReturnDistribution | str:
-    """Return the distribution of the return in the model, or why there is none.
-
-    ``distance`` is that of the logged policy in the model from the logged returns, if known.
-    """
+    """Return the distribution of the return in the model, or why there is none."""
     budget = _Budget(EmpiricalModel.of(sample, labels, target), gamma, horizon, _limit(sample))
     try:
         steps = budget.steps_of_a_draw(RESAMPLES + 1)
@@ -179,14 +190,13 @@ def model_distribution(
         simulated = budget.simulate(int(np.clip(left / steps, LEAST_DRAWS, MAX_DRAWS)), seed=1)
         if simulated.unknown > MAX_UNKNOWN:
             return _leaves_the_log(target, simulated)
-        logged = _logged(sample, labels, gamma, horizon)
         rng = np.random.default_rng(2)
         resampled = [
             _sorted(budget.simulate(few, weights=weights))
             for weights in rng.standard_exponential((RESAMPLES, budget.model.n_episodes))
         ]
     except OutOfSteps:
-        return f"its episodes are too long to simulate with {MAX_STEPS:,} steps"
+        return TOO_LONG
     own = _sorted(simulated)
     t = float(scipy.special.stdtrit(RESAMPLES - 1, 0.975))
 
@@ -200,30 +210,33 @@ def model_distribution(
         low, high = level - width, level + width
         return Functional(
             level, value, own.quantile(low) if low > 0.0 else -np.inf,
-            own.quantile(high) if high < 1.0 else np.inf, logged.quantile(level),
+            own.quantile(high) if high < 1.0 else np.inf, logged.returns.quantile(level),
         )  # fmt: skip
 
-    worst = own.cvar(tail, lower_is_better)[0]
+    worst, worst_logged = (one.cvar(tail, lower_is_better)[0] for one in (own, logged.returns))
     spread = t * float(np.std([one.cvar(tail, lower_is_better)[0] for one in resampled], ddof=1))
-    problems = []
+    problems = list(logged.problems)
     if simulated.rare > MAX_RARE:
         problems.append(f"{simulated.rare:.0%} of its steps are rarely logged")
-    critical = max(TOLERATED, KOLMOGOROV / np.sqrt(len(sample.starts)))
-    if distance is not None and distance > critical:
-        problems.append(f"it misses the logged returns by {distance:.0%} of the probability")
     return ReturnDistribution(
         target=target,
         quantiles=tuple(map(quantile, levels)),
         cvar=Functional(
-            tail, worst, worst - spread, worst + spread, logged.cvar(tail, lower_is_better)[0]
+            tail,
+            worst,
+            worst - spread,
+            worst + spread,
+            worst_logged,
         ),
         standard_deviation=float(simulated.returns.std()),
         reliable=not problems,
         comparable=True,
         ess=None,
-        curve=tuple((level, own.quantile(level), logged.quantile(level)) for level in CURVE),
+        curve=tuple(
+            (level, own.quantile(level), logged.returns.quantile(level)) for level in CURVE
+        ),
         method=MODEL,
-        note="; ".join(problems),
+        note="; ".join([*problems, *logged.remarks]),
     )
 
 
@@ -264,7 +277,11 @@ def _leaves_the_log(target: str, simulated: Simulated) -> str:
 
 
 def _sorted(simulated: Simulated) -> SortedReturns:
-    returns = np.sort(_rounded(simulated.returns))
+    return _equally_weighted(simulated.returns)
+
+
+def _equally_weighted(returns: FloatArray) -> SortedReturns:
+    returns = np.sort(_rounded(returns))
     return SortedReturns(returns, np.full(len(returns), 1.0 / len(returns)))
 
 
@@ -273,23 +290,70 @@ def _limit(sample: EpisodeSample) -> int:
     return 20 * (int(sample.step.max()) + 1)
 
 
-def _returns_are_complete(sample: EpisodeSample, horizon: int | None) -> bool:
-    """Whether every logged episode ended, or reached the horizon."""
+@dataclass(frozen=True, eq=False)
+class _LoggedReturns:
+    """Returns of the logged policy, why the model does not have them, and what they are."""
+
+    returns: SortedReturns
+    problems: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls, sample: EpisodeSample, labels: StateLabels, gamma: float, horizon: int | None
+    ) -> _LoggedReturns:
+        """Compare the logged returns with those of the model, over steps that nearly all have.
+
+        With more than a few truncated episodes, the returns are those of the model.
+        """
+        known = _known_steps(sample, horizon)
+        first = _common_steps(known)
+        inside = sample.step < first
+        returns = np.zeros(len(sample.starts))
+        discounted = gamma ** sample.step[inside] * sample.rewards[inside]
+        np.add.at(returns, sample.episode[inside], discounted)
+        returns, left_out = returns[known >= first], int(np.sum(known < first))
+        complete = first == np.inf
+        checked = _simulate_logged(sample, labels, gamma, horizon if complete else int(first))
+        problems, remarks = [], []
+        distance = _kolmogorov(checked.returns, returns)
+        critical = KOLMOGOROV * np.sqrt(1 / len(returns) + 1 / max(1, len(checked.returns)))
+        if distance > max(TOLERATED, critical):
+            problems.append(f"it misses the logged returns by {distance:.0%} of the probability")
+        if inside.mean() < LEAST_CHECKED:
+            problems.append(
+                f"since episodes were truncated, only returns of the first steps, up to "
+                f"{int(first):,}, could be compared with logged ones"
+            )
+        if complete:
+            if left_out:
+                remarks.append(f"logged values leave out truncated episodes ({left_out:,})")
+            return cls(_equally_weighted(returns), tuple(problems), tuple(remarks))
+        remarks.append("logged values are the model's too, since episodes were truncated")
+        own = _sorted(_simulate_logged(sample, labels, gamma, horizon))
+        return cls(own, tuple(problems), tuple(remarks))
+
+
+def _known_steps(sample: EpisodeSample, horizon: int | None) -> FloatArray:
+    """Return the steps over which the return of each episode is known, [E]; ∞ if it is all."""
     last = sample.last
+    known = np.zeros(len(sample.starts))
     ended = ~sample.continues[last]
     if horizon is not None:
         ended |= sample.step[last] + 1 >= horizon
-    return bool(ended.all()) and len(np.unique(sample.episode)) == len(sample.starts)
+    known[sample.episode[last]] = np.where(ended, np.inf, sample.step[last] + 1.0)
+    return known
 
 
-def _logged(
-    sample: EpisodeSample, labels: StateLabels, gamma: float, horizon: int | None
-) -> SortedReturns:
-    """Return the returns of the logged policy; those of the model where episodes were truncated."""
-    if _returns_are_complete(sample, horizon):
-        returns = np.sort(_rounded(sample.returns(gamma)))
-        return SortedReturns(returns, np.full(len(returns), 1.0 / len(returns)))
-    return _sorted(_simulate_logged(sample, labels, gamma, horizon))
+def _common_steps(known: FloatArray) -> float:
+    """Return the most steps that all episodes have but those that may be left out.
+
+    Examples
+    --------
+    >>> _common_steps(np.append(np.full(199, np.inf), 3.0)), _common_steps(np.array([5.0, 4.0]))
+    (inf, 4.0)
+    """
+    return float(np.sort(known)[int(MAX_LEFT_OUT * len(known))])
 
 
 def _simulate_logged(
@@ -300,26 +364,10 @@ def _simulate_logged(
     return budget.simulate(int(np.clip(draws, LEAST_DRAWS, MAX_DRAWS)), seed=1)
 
 
-def _distance_from_logged(
-    sample: EpisodeSample, labels: StateLabels, gamma: float, horizon: int | None
-) -> float | None:
-    """Return the Kolmogorov distance of the model of the logged policy from the logged returns.
-
-    It is unknown where episodes were truncated.
-    """
-    if not _returns_are_complete(sample, horizon):
-        return None
-    try:
-        simulated = _simulate_logged(sample, labels, gamma, horizon).returns
-    except OutOfSteps:
-        return 1.0
-    if not len(simulated):
-        return 1.0
-    return _kolmogorov(simulated, sample.returns(gamma))
-
-
 def _kolmogorov(one: FloatArray, other: FloatArray) -> float:
-    """Return the largest difference between two empirical distribution functions."""
+    """Return the largest difference between two empirical distribution functions; 1 of none."""
+    if not len(one):
+        return 1.0
     one, other = (np.sort(_rounded(part)) for part in (one, other))
     points = np.concatenate([one, other])
     shares = [np.searchsorted(part, points, side="right") / len(part) for part in (one, other)]

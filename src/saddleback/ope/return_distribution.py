@@ -89,7 +89,7 @@ class ReturnDistribution:
     method
         "weighted episodes" or "model".
     note
-        Why a model is not reliable.
+        Why a model is not reliable, and what the logged values are if episodes were truncated.
 
     Examples
     --------
