@@ -7,6 +7,7 @@ import pytest
 
 import saddleback as sb
 from saddleback.errors import InvalidParameter
+from saddleback.log import LogError
 from saddleback.log.target_policies import as_targets
 from saddleback.ope import model_return_distribution
 from saddleback.ope.distribution_text import distribution_lines, distribution_note
@@ -344,3 +345,58 @@ def test_a_check_of_few_steps_is_none():
     result = model_return_distribution(log, "uniform", gamma=0.9)
     assert not result.reliable
     assert "only returns of the first steps, up to 1, could be compared" in result.note
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gamma": 1.5}, r"gamma must be a number in \[0, 1\], got 1.5"),
+        ({"gamma": -0.5}, "gamma must be"),
+        ({"gamma": float("nan")}, "gamma must be"),
+        ({"horizon": 0}, "horizon must be a whole number >= 1, got 0"),
+        ({"horizon": 4.5}, "horizon must be a whole number"),
+        ({"target": {"a": "uniform", "b": "always:1"}}, "takes one target policy, got 2"),
+    ],
+)
+def test_arguments_are_checked(options, message):
+    given = {"target": "uniform", "gamma": 0.9} | options
+    with pytest.raises(InvalidParameter, match=message):
+        model_return_distribution(hidden_clock([]), **given)
+
+
+def test_without_a_discount_episodes_must_end():
+    log = endless(5)
+    with pytest.raises(LogError, match="E160 gamma=1 requires terminating episodes, but 100%"):
+        model_return_distribution(log, "uniform", gamma=1.0)
+    model_return_distribution(log, "uniform", gamma=1.0, horizon=5)
+
+
+def test_logged_values_are_unknown_where_the_logged_policy_leaves_the_log():
+    # Action 1 leads to state 1, where no action was logged; the target avoids it.
+    rng, n = np.random.default_rng(0), 900
+    action = rng.integers(0, 2, n)
+    log = sb.Log({
+        "episode_id": np.arange(n), "obs_0": np.zeros(n), "next_obs_0": action.astype(float),
+        "action": action, "reward": rng.normal(size=n), "terminated": action == 0,
+        "truncated": action == 1, "behavior_prob": np.full(n, 0.5),
+    })  # fmt: skip
+    result = model_return_distribution(log, "always:0", gamma=0.9)
+    assert np.isfinite(result.cvar.value)
+    assert np.isnan([result.cvar.logged, *(one.logged for one in result.quantiles)]).all()
+    assert "logged values are unknown" in result.note
+    two = sb.features.OneHot(2)
+    saved = sb.evaluate(log, "always:0", gamma=0.9, features=two).as_dict()
+    assert " none" in "\n".join(line.text for line in distribution_lines(saved))
+
+
+def test_tiny_returns_stay_numbers():
+    rows, _ = simulate(MU, 200, 0.9, seed=8)
+    result, tiny = (
+        model_return_distribution(
+            sb.Log(rows | {"reward": rows["reward"] * scale}), policy, gamma=0.9
+        )
+        for scale in (1.0, 2.0**-1000)
+    )
+    for one, other in zip(result.quantiles, tiny.quantiles, strict=True):
+        assert one.low <= other.value * 2.0**1000 <= one.high
+    assert tiny.reliable

@@ -24,11 +24,14 @@ from typing import Any
 import numpy as np
 import scipy
 
+from saddleback import _validate
 from saddleback._typing import FloatArray
 from saddleback.errors import InvalidParameter
 from saddleback.features import Features
 from saddleback.log import Log, Target
+from saddleback.log.diagnostics import raise_errors
 from saddleback.log.target_policies import as_targets
+from saddleback.ope.confidence_bounds import require_two_episodes
 from saddleback.ope.empirical_model import (
     ROWS_PER_STATE,
     EmpiricalModel,
@@ -144,8 +147,19 @@ def model_return_distribution(
     ([0.0, 0.81], True)
     """
     check_levels((*levels, tail))
-    (named,) = as_targets(target, log)
-    sample, horizon = sample_episodes(log, [named], MAX_ROWS, horizon)
+    gamma = _validate.unit("model_return_distribution", "gamma", gamma)
+    if horizon is not None:
+        horizon = _validate.count("model_return_distribution", "horizon", horizon)
+    targets = as_targets(target, log)
+    if len(targets) > 1:
+        raise InvalidParameter(
+            f"model_return_distribution takes one target policy, got {len(targets)}."
+        )
+    (named,) = targets
+    sample, horizon = sample_episodes(log, targets, MAX_ROWS, horizon)
+    require_two_episodes(len(sample.starts))
+    if gamma == 1.0 and horizon is None:
+        raise_errors(one for one in log.summary(gamma).findings if one.code == "E160")
     labels = StateLabels.of(sample, features)
     if labels is None:
         raise InvalidParameter(
@@ -329,9 +343,13 @@ class _LoggedReturns:
             if left_out:
                 remarks.append(f"logged values leave out truncated episodes ({left_out:,})")
             return cls(_equally_weighted(returns), tuple(problems), tuple(remarks))
+        whole = _simulate_logged(sample, labels, gamma, horizon)
+        if whole.unknown > MAX_UNKNOWN:
+            remarks.append("logged values are unknown, since episodes were truncated")
+            none = _equally_weighted(np.full(2, np.nan))
+            return cls(none, tuple(problems), tuple(remarks))
         remarks.append("logged values are the model's too, since episodes were truncated")
-        own = _sorted(_simulate_logged(sample, labels, gamma, horizon))
-        return cls(own, tuple(problems), tuple(remarks))
+        return cls(_sorted(whole), tuple(problems), tuple(remarks))
 
 
 def _known_steps(sample: EpisodeSample, horizon: int | None) -> FloatArray:
@@ -379,4 +397,7 @@ def _rounded(returns: FloatArray) -> FloatArray:
     largest = float(np.abs(returns).max(initial=0.0))
     if largest == 0.0 or not np.isfinite(largest):
         return returns
-    return np.asarray(np.round(returns, DIGITS - int(np.ceil(np.log10(largest)))))
+    decimals = DIGITS - int(np.ceil(np.log10(largest)))
+    if decimals > 300:  # 10**decimals would overflow
+        return np.ldexp(_rounded(np.ldexp(returns, 600)), -600)
+    return np.asarray(np.round(returns, decimals))
