@@ -8,6 +8,7 @@ import saddleback as sb
 from saddleback.errors import InvalidParameter
 from saddleback.ope import return_distribution
 from saddleback.ope.distribution_text import distribution_lines, distribution_note
+from saddleback.ope.return_distribution import SortedReturns
 
 PI, MU = np.array([0.2, 0.8]), np.array([0.6, 0.4])
 
@@ -106,7 +107,7 @@ def test_an_end_that_the_data_leave_open_is_infinite():
 
 
 def test_with_few_of_the_worst_returns_only_their_quantile_bounds_cvar():
-    data = draw(60, 1)
+    data = draw(50, 1)  # the worst are 8 in effect
     shown = return_distribution(weighted(data), levels=(0.05,), tail=0.05)
     (quantile,) = shown.quantiles
     assert (shown.cvar.low, shown.cvar.high) == (-np.inf, quantile.high)
@@ -158,3 +159,11 @@ def test_notes():
     assert distribution_note({"reliable": True, "comparable": True}) == ""
     note = distribution_note({"reliable": False, "comparable": False, "ess": 3.2})
     assert note.startswith("unreliable: the weights are heavy-tailed (ESS 3); episodes were")
+
+
+@pytest.mark.parametrize("n", [200, 300, 600])
+def test_ten_of_the_worst_returns_are_enough_whatever_the_rounding(n):
+    returns = np.sort(np.random.default_rng(n).normal(size=n))
+    own, costs = (SortedReturns(one, np.full(n, 1.0 / n)) for one in (returns, -returns[::-1]))
+    assert np.isfinite([*own.cvar(10 / n, costs=False), *costs.cvar(10 / n, costs=True)]).all()
+    assert own.cvar(9 / n, costs=False)[1] == -np.inf

@@ -234,7 +234,7 @@ class SortedReturns:
         error = float(np.sqrt(np.sum((self.share * (terms - value)) ** 2) * n / (n - 1)))
         width = float(scipy.special.stdtrit(n - 1, 0.975)) * error
         worst = self.share[sign * (self.returns - at) >= 0.0]
-        if worst.sum() ** 2 >= LEAST_IN_TAIL * np.sum(worst**2):
+        if worst.sum() ** 2 >= LEAST_IN_TAIL * np.sum(worst**2) * (1.0 - 1e-9):
             return value, value - width, value + width
         low, high = self.quantile_ends(1.0 - tail if costs else tail)
         return (value, low, np.inf) if costs else (value, -np.inf, high)
