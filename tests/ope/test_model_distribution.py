@@ -256,12 +256,12 @@ def test_simulated_steps_are_bounded(gamma, horizon, monkeypatch):
     monkeypatch.setattr(EmpiricalModel, "simulate", counted)
     log = endless(50)
     sample, named = sampled(log, "uniform", horizon)
-    found = model_distributions(sample, named, gamma, horizon)
+    result = model_distributions(sample, named, gamma, horizon)
     assert sum(taken) < 1.3 * MAX_STEPS  # a target, and the logged policy once
     if gamma == 0.99:
-        assert list(found) == ["new"]
+        assert list(result) == ["new"]
         return
-    assert found == {}
+    assert result == {}
     with pytest.raises(InvalidParameter, match="too long to simulate with 9,000,000 steps"):
         model_return_distribution(log, "uniform", gamma=gamma, horizon=horizon)
 
@@ -305,16 +305,16 @@ def hidden_clock(cut):
 
 
 def test_one_truncated_episode_leaves_the_check_and_the_logged_returns():
-    whole, cut = (
+    uncut, cut = (
         model_return_distribution(hidden_clock(which), "uniform", gamma=0.9)
         for which in ([], [(0, 2)])
     )
-    for result in (whole, cut):
+    for result in (uncut, cut):
         assert not result.reliable
         assert "it misses the logged returns by " in result.note
         assert result.quantiles[2].logged == pytest.approx(2.71)
     assert cut.note.endswith("logged values leave out truncated episodes (1)")
-    assert "logged values" not in whole.note
+    assert "logged values" not in uncut.note
 
 
 def test_where_many_are_truncated_the_first_steps_are_compared():

@@ -320,13 +320,13 @@ class _LoggedReturns:
 
         With more than a few truncated episodes, the returns are those of the model.
         """
-        known = _known_steps(sample, horizon)
-        first = _common_steps(known)
+        lengths = _known_steps(sample, horizon)
+        first = _common_steps(lengths)
         inside = sample.step < first
         returns = np.zeros(len(sample.starts))
         discounted = gamma ** sample.step[inside] * sample.rewards[inside]
         np.add.at(returns, sample.episode[inside], discounted)
-        returns, left_out = returns[known >= first], int(np.sum(known < first))
+        returns, left_out = returns[lengths >= first], int(np.sum(lengths < first))
         complete = first == np.inf
         checked = _simulate_logged(sample, labels, gamma, horizon if complete else int(first))
         problems, remarks = [], []
@@ -343,27 +343,27 @@ class _LoggedReturns:
             if left_out:
                 remarks.append(f"logged values leave out truncated episodes ({left_out:,})")
             return cls(_equally_weighted(returns), tuple(problems), tuple(remarks))
-        whole = _simulate_logged(sample, labels, gamma, horizon)
-        if whole.unknown > MAX_UNKNOWN:
+        modelled = _simulate_logged(sample, labels, gamma, horizon)
+        if modelled.unknown > MAX_UNKNOWN:
             remarks.append("logged values are unknown, since episodes were truncated")
             none = _equally_weighted(np.full(2, np.nan))
             return cls(none, tuple(problems), tuple(remarks))
         remarks.append("logged values are the model's too, since episodes were truncated")
-        return cls(_sorted(whole), tuple(problems), tuple(remarks))
+        return cls(_sorted(modelled), tuple(problems), tuple(remarks))
 
 
 def _known_steps(sample: EpisodeSample, horizon: int | None) -> FloatArray:
     """Return the steps over which the return of each episode is known, [E]; ∞ if it is all."""
     last = sample.last
-    known = np.zeros(len(sample.starts))
+    lengths = np.zeros(len(sample.starts))
     ended = ~sample.continues[last]
     if horizon is not None:
         ended |= sample.step[last] + 1 >= horizon
-    known[sample.episode[last]] = np.where(ended, np.inf, sample.step[last] + 1.0)
-    return known
+    lengths[sample.episode[last]] = np.where(ended, np.inf, sample.step[last] + 1.0)
+    return lengths
 
 
-def _common_steps(known: FloatArray) -> float:
+def _common_steps(lengths: FloatArray) -> float:
     """Return the most steps that all episodes have but those that may be left out.
 
     Examples
@@ -371,7 +371,7 @@ def _common_steps(known: FloatArray) -> float:
     >>> _common_steps(np.append(np.full(199, np.inf), 3.0)), _common_steps(np.array([5.0, 4.0]))
     (inf, 4.0)
     """
-    return float(np.sort(known)[int(MAX_LEFT_OUT * len(known))])
+    return float(np.sort(lengths)[int(MAX_LEFT_OUT * len(lengths))])
 
 
 def _simulate_logged(
