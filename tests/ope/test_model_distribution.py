@@ -385,7 +385,8 @@ def test_logged_values_are_unknown_where_the_logged_policy_leaves_the_log():
     assert np.isnan([result.cvar.logged, *(one.logged for one in result.quantiles)]).all()
     assert "logged values are unknown" in result.note
     two = sb.features.OneHot(2)
-    saved = sb.evaluate(log, "always:0", gamma=0.9, features=two).as_dict()
+    evaluated = sb.evaluate(log, "always:0", gamma=0.9, features=two, distribution=True)
+    saved = evaluated.as_dict()
     assert " none" in "\n".join(line.text for line in distribution_lines(saved))
 
 
