@@ -54,9 +54,13 @@ mutants: $(DEV)
 # most compiled kernels from disk; the kernel tests run whenever the suite leaves a core idle.
 test: $(DEV)
 	@rm -f $(DURATIONS)
-	@$(MAKE) --no-print-directory -j2 lint examples
-	@$(MAKE) --no-print-directory -j2 suite kernels
+	@$(MAKE) --no-print-directory -j2 IN_ORDER=yes suite kernels
 	@cat $(DURATIONS)
+
+ifdef IN_ORDER
+suite: examples
+kernels: lint
+endif
 
 # The same without slow tests, and without the second run of the kernel tests.
 quick: $(DEV)

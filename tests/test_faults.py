@@ -8,7 +8,7 @@ from benchmarks.faults.trial import Answer, Broken, Outcome, Trial, compare, jud
 
 from saddleback.errors import InvalidParameter
 
-TRIES = 30
+TRIES = 20
 """Tries of each family; ``make faults`` makes more, kills commands and fills disks."""
 
 GOOD = {Outcome.REFUSED, Outcome.SAME, Outcome.WARNED}

@@ -76,7 +76,7 @@ def test_logs_and_statistics_on_the_command_line(folder):
         assert saved["estimates"][0]["value"] == direct["estimates"][0]["value"]
     assert "is not one of saddleback's" in run("evaluate", "a.stats", "--rule", "GES", status=2)
     merge = run("merge", "a.stats", "--out", "b.stats", status=2)
-    assert "Give the rule: --rule path/to/module.py:Name(0.5)" in merge
+    assert "Give the rule: --rule 'path/to/module.py:Name(0.5)'" in merge
     other = "mine.py:Capped(0.7, cap=3)"
     assert "is not in these statistics" in run("evaluate", "a.stats", "--rule", other, status=2)
 
