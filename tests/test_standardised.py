@@ -46,7 +46,9 @@ def test_columns_that_differ_in_some_rows_only_are_kept():
     current = baseline + np.tile([0.0, 1.0], 3000) * rng.normal(size=6000)
     one, other = rng.normal(size=(2, 6000))
     one[7] = other[7] = -1e6  # an outlier in common
-    scaling = Scaling.of(np.column_stack([baseline, current, one, other]))
+    almost = one.copy()
+    one[1], almost[1] = 10.0, 60.0  # beyond both quantiles
+    scaling = Scaling.of(np.column_stack([baseline, current, one, other, almost]))
     assert all(scale > 0 for scale in scaling.scale)
     assert repeated_columns(np.full((50, 2), [0.1, 0.3])) == {}
 
