@@ -55,7 +55,6 @@ COLUMNS = {
     "lists of text": (without("obs_0") | {"obs": np.array([["a", "b"]] * 12)}, {}, "E142 column 'obs' contains fixed_size_list<item: string>[2]: observations must be fixed-size lists of numbers"),
     "next list of another length": (without("obs_0") | {"obs": np.ones((12, 2)), "next_obs": np.ones((12, 3))}, {}, "E142 column 'next_obs' contains fixed_size_list<item: double>[3]: observations must be fixed-size lists of numbers, pa.list_(pa.float64(), 2)"),
     "text reward": (good() | {"reward": np.array(["1"] * 12)}, {}, "E143 column 'reward' contains text; rewards must be numbers."),
-    "text flag": (good() | {"terminated": np.array(["no"] * 12)}, {}, "E143 column 'terminated' contains text; flags must be true or false."),
     "real step": (good() | {"step": np.arange(12.0)}, {}, "E143 column 'step' contains double; steps must be integers 0 … T−1."),
     "real action": (good() | {"action": np.linspace(0, 1, 12)}, {}, "E143 column 'action' contains double; actions must be integers 0 … K−1 or names, and those of continuous actions are named action_0, action_1 and so on."),
     "real episode": (good() | {"episode_id": np.linspace(0, 1, 12)}, {}, "E143 column 'episode_id' contains double; episode ids must be integers or text."),
@@ -71,6 +70,22 @@ def test_bad_columns_are_reported_with_a_fix(case):
     with pytest.raises(LogError) as caught:
         Log(data, **options)
     assert str(caught.value).startswith(message)
+
+
+def test_flags_may_be_words():
+    data = good()
+    words = [np.where(data[flag], "Yes", "no") for flag in ("terminated", "truncated")]
+    some = pa.array(words[1]).dictionary_encode()
+    log = Log(data | {"terminated": words[0], "truncated": some})
+    plain, worded = ([*one.segments()] for one in (Log(data), log))
+    for one, other in zip(plain, worded, strict=True):
+        assert one.rows.terminated.tolist() == other.rows.terminated.tolist()
+        assert one.rows.truncated.tolist() == other.rows.truncated.tolist()
+    assert any(one.rows.terminated.any() for one in worded)
+    unknown = Log(data | {"terminated": np.where(data["terminated"], "maybe", "no")})
+    message = "E143 column 'terminated' contains 'maybe'; flags must be true or false, yes or no"
+    with pytest.raises(LogError, match=message):
+        list(unknown.segments())
 
 
 def test_all_problems_of_columns_are_reported_at_once():

@@ -15,9 +15,12 @@ import pyarrow.compute as pc
 from saddleback._typing import BoolArray, FloatArray, IntArray
 from saddleback.log.categories import Categories, one_hot
 from saddleback.log.column_types import decode_dictionary, is_text
-from saddleback.log.diagnostics import MAX_LOCATIONS, Location
+from saddleback.log.diagnostics import MAX_LOCATIONS, Finding, Location, LogError
 from saddleback.log.schema import ColumnRoles
 from saddleback.log.text_rewards import decode_rewards
+
+YES, NO = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")
+"""Words for flags, in any case."""
 
 TABLES = dict[str, FloatArray]
 
@@ -280,9 +283,23 @@ def _flags(batch: Any, name: str | None) -> BoolArray:
     column = batch.column(name)
     if pa.types.is_null(column.type):
         return np.zeros(batch.num_rows, dtype=np.bool_)
+    if is_text(column.type):
+        column = _flags_of_text(decode_dictionary(column), name)
     if column.null_count:
         column = column.fill_null(False if pa.types.is_boolean(column.type) else 0)
     return np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.bool_)
+
+
+def _flags_of_text(column: Any, name: str) -> Any:
+    """Return flags for words such as yes and no."""
+    words = pc.utf8_lower(pc.utf8_trim_whitespace(column))
+    true = pc.is_in(words, pa.array(YES, words.type))
+    is_flag = pc.or_(true, pc.is_in(words, pa.array(NO, words.type)))
+    unknown = column.drop_null().filter(pc.invert(is_flag.filter(column.is_valid())))
+    if len(unknown):
+        message = f"column {name!r} contains {unknown[0].as_py()!r}; flags must be true or false"
+        raise LogError(Finding("E143", f"{message}, yes or no, or 1 or 0."))
+    return pc.if_else(column.is_valid(), true, None)
 
 
 def _list_matrix(column: Any, size: int) -> FloatArray:

@@ -141,9 +141,9 @@ def resolve(
     )
     for role, fits in FITS.items():
         if role in names and not fits(kind := schema.field(names[role]).type):
-            if (role == "reward" and text_rewards and is_text(kind)) or (
-                role in FLAGS and role in optional and pa.types.is_null(kind)
-            ):
+            if is_text(kind) and (role in FLAGS or (role == "reward" and text_rewards)):
+                continue
+            if role in FLAGS and role in optional and pa.types.is_null(kind):
                 continue
             message = f"column {names[role]!r} contains {content(kind)}; {EXPECTED[role]}."
             errors.append(Finding("E143", message, _fix_of_type(role, names[role], kind)))
