@@ -94,14 +94,14 @@ bench: $(DEV)
 	$(BIN)/python benchmarks/scaling.py
 
 # What an installation weighs, and how fast it starts: a table and results/install.json. It installs
-# the package twice, in new environments.
+# the package twice, in new environments. Then the minutes of make paper and make test in a new clone
+# (results/bench-commands.json).
 weight: $(DEV)
 	$(BIN)/python benchmarks/install.py
+	$(BIN)/python benchmarks/commands.py
 
-# The numbers of the pages, from the files that make bench and make weight wrote.
+# The numbers of the pages, from the files that the benchmarks wrote.
 numbers: $(DEV)
-	cp $(wildcard results/bench.json results/bench-*.json results/scaling.json results/install.json) \
-	  docs/project/measurements/
 	$(BIN)/python docs/fill_numbers.py
 
 # Quality of the advice on step sizes: a table, results/advice.json and a figure.

@@ -193,7 +193,7 @@ def log_tasks(folder, files=4, episodes=15_000):
 
 
 def projection(study, log):
-    """Project a million settings and 10^10 rows to the cluster, with the limits of scaling."""
+    """Project a million settings and 10^10 rows to the cluster: lines with the limits, seconds."""
     threads_ = MACHINES * CORES
     settings, steps = 1_000_000, 1_000_000
     work = settings * steps / study["rate"]
@@ -211,23 +211,26 @@ def projection(study, log):
         f"  the scheduler: {1e3 * study['dask_task']:.1f} ms per task, the bottleneck from "
         f"{seconds / study['dask_task']:,.0f} threads",
     ]
+    projected = {"study": max(work / threads_, tasks * max(study["dask_task"], study["put"]))}
     rows = 10**10
     groups = 1000
+    projected["log"] = rows / log["rate"] / threads_
+    projected["merge"] = groups * log["sum_bytes"] / study["dask_bytes_per_second"]
     seconds = rows / groups / log["rate"]
     lines += [
         f"a log of {rows:,} rows (p = {log['p']}, {log['pairs']} pairs of rule and target, "
         f"{log['blocks']} blocks):",
         f"  work {format_duration(rows / log['rate'])} of one core, "
-        f"{format_duration(rows / log['rate'] / threads_)} on {threads_} cores; "
+        f"{format_duration(projected['log'])} on {threads_} cores; "
         f"{groups} groups of {format_duration(seconds)}",
         f"  log of {si_number(rows * log['row_bytes'])}B, read by {threads_} cores at "
         f"{si_number(threads_ * log['rate'] * log['row_bytes'])}B/s in all",
         f"  statistics of {si_number(log['sum_bytes'])}B per group, "
         f"{si_number(groups * log['sum_bytes'])}B in all, through one process at "
         f"{si_number(study['dask_bytes_per_second'])}B/s: "
-        f"{format_duration(groups * log['sum_bytes'] / study['dask_bytes_per_second'])}",
+        f"{format_duration(projected['merge'])}",
     ]
-    return lines
+    return lines, projected
 
 
 def main():
@@ -265,15 +268,15 @@ def main():
         duration = job["seconds"]["--workers 1"] / job["tasks"]
         title = f"{label}, {job['tasks']} tasks of {duration:.1f} s, {unit.replace('_', '-')}"
         lines.append(f"| {title} | {' | '.join(rates)} |")
-    computed = projection(sweep, log)
+    computed, projected = projection(sweep, log)
     print(
         "\n".join(
             [*lines, "", f"on {MACHINES} machines of {CORES} cores like this one:", *computed]
         )
     )
     Path("results").mkdir(exist_ok=True)
-    content = {"machine": machine(), "study": sweep, "log": log, "projected": computed}
-    Path("results/scaling.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
+    content = {"machine": machine(), "study": sweep, "log": log, "projected_s": projected}
+    Path("results/scaling.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     Path("results/scaling.md").write_text(
         "\n".join([machine_line(), "", *lines, "", *computed]) + "\n", encoding="utf-8"
     )

@@ -1,18 +1,20 @@
-"""Fill the measured numbers of the pages: ``make numbers``, after ``make bench``.
+"""Fill the measured numbers of the pages: ``make numbers``, after ``make bench weight``.
 
 A number in a page is followed by a comment with its name, as in ``379<!--= one learner -->``.
-Numbers are computed here from the files in ``project/measurements``, copies of those that ``make
-bench`` and ``make weight`` wrote to ``results``. Without its file a number stays, and is reported.
+Numbers are computed here from the files in ``project/measurements``, copies of those that the
+benchmarks wrote to ``results``. Without its file a number stays, and is reported.
 """
 
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 
 DOCS = Path(__file__).parent
+RESULTS = DOCS.parent / "results"
 MEASUREMENTS = DOCS / "project" / "measurements"
-NUMBER = re.compile(r"([\w.,–%-]+)<!--= (.+?) -->")
+NUMBER = re.compile(r"([\w.,–%\xa0-]+)<!--= (.+?) -->")
 
 
 def ratio(name, form):
@@ -46,6 +48,21 @@ def row_range(m):
     return f"{min(times):.2f}–{max(times):.2f}"
 
 
+def machine(name):
+    """Return a property of the machine that ran ``make bench``."""
+    return "bench", lambda m: str(m["machine"][name]).replace(" ", "\xa0")
+
+
+def version(package):
+    """Return the version of a package in ``make bench``."""
+    return "bench", lambda m: m["machine"]["versions"][package]
+
+
+def minutes(command):
+    """Return the minutes that a command takes without its installation."""
+    return "bench-commands", lambda m: f"{m['seconds'][command] / 60:.1f}"
+
+
 def share(job, way):
     """Return the throughput of a way to run the tasks of a job, relative to plain threads."""
     return "scaling", lambda m: f"{m[job]['seconds'][PLAIN] / m[job]['seconds'][way]:.0%}"
@@ -61,9 +78,25 @@ def task_seconds(job):
     return "scaling", lambda m: f"{m[job]['seconds'][ONE] / m[job]['tasks']:.1f}"
 
 
+def projected(job):
+    """Return the seconds of a large job on a cluster, computed from the measurements."""
+    return "scaling", lambda m: f"{m['projected_s'][job]:.0f}"
+
+
 PLAIN, ONE, TWO, DASK = "plain, 2 threads", "--workers 1", "--workers 2", "--dask, 2 workers"
 
 NUMBERS = {
+    "processor": machine("processor"),
+    "cores": machine("cores"),
+    "date": machine("date"),
+    "python, version": version("python"),
+    "numpy, version": version("numpy"),
+    "scipy, version": version("scipy"),
+    "numba, version": version("numba"),
+    "pyarrow, version": version("pyarrow"),
+    "make paper, min": minutes("make paper"),
+    "make test, min": minutes("make test"),
+    ".venv, MB": ("bench-commands", lambda m: f"{m['installation_mb']:.0f}"),
     "oracle, µs": ("bench", lambda m: f"{m['ns_per_learner_step']['oracle'] / 1e3:.0f}"),
     "one learner": ratio("one learner: oracle / engine", ".0f"),
     "121 learners": ratio("121 learners: oracle / engine", ",.0f"),
@@ -75,6 +108,8 @@ NUMBERS = {
         "bench", lambda m: f"{m['ns_per_step_by_size_16']['fine_tiles']['1000000']:.0f}"
     ),
     "accesses, ns": ("bench", lambda m: f"{m['ns_per_step_rows_alone_16']['fine_tiles']:.0f}"),
+    "two threads": ratio("121 learners end to end: two threads / one", ".2f"),
+    "two kernels": ratio("two independent kernels / one", ".2f"),
     "λ": ratio("largest over λ > 0 / λ = 0", ".2f"),
     "paper, s": ("bench", lambda m: f"{m['paper']['learning_cpu_s_for_5_runs']:.0f}"),
     "tiles, s": compiling("tiles:8x4"),
@@ -99,6 +134,10 @@ NUMBERS = {
     "log, 1": share("log", ONE),
     "log, 2": share("log", TWO),
     "log, dask": share("log", DASK),
+    "task, ms": ("scaling", lambda m: f"{1e3 * m['study']['dask_task']:.1f}"),
+    "10⁶ settings, s": projected("study"),
+    "10¹⁰ rows, s": projected("log"),
+    "merge, s": projected("merge"),
 }  # fmt: skip
 """The file that each number is computed from, and how."""
 
@@ -124,6 +163,9 @@ def fill(text, measured):
 
 def main():
     """Fill in every page; print the names of those that change, and of missing files."""
+    for file in sorted({file for file, _ in NUMBERS.values()}):
+        if (RESULTS / f"{file}.json").exists():
+            shutil.copy(RESULTS / f"{file}.json", MEASUREMENTS)
     measured = numbers()
     for page in pages():
         text = page.read_text(encoding="utf-8")

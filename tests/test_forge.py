@@ -152,3 +152,27 @@ def test_the_documentation_of_a_tag_stays_when_others_are_published(tmp_path, mo
     assert "url=stable/" in published("index.html")
     assert published("llms.txt") == "v0.2.0"
     assert "README.md" not in git("ls-tree", "--name-only", "gh-pages", cwd=hosted)
+
+
+def anchors(path):
+    """Return the places of a page that the forge makes from its headings."""
+    text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.M | re.DOTALL)
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+SHOWN_BY_THE_FORGE = [
+    *ROOT.glob("*.md"), *(ROOT / "changes").glob("README.md"), *GITHUB.rglob("*.md"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "page", SHOWN_BY_THE_FORGE, ids=lambda page: page.relative_to(ROOT).as_posix()
+)
+def test_links_of_a_page_lead_to_files_and_headings_that_exist(page):
+    """Pages of the documentation are checked where they are built."""
+    text = page.read_text(encoding="utf-8")
+    for target, _, place in re.findall(r"\]\((?!https?:)([^)#\s]*)(#([^)\s]+))?\)", text):
+        file = page.parent / target if target else page
+        assert file.exists(), target
+        assert not place or place in anchors(file), f"{target}#{place}"
