@@ -59,7 +59,8 @@ def test_a_list_is_read_as_it_is_written(names):
         ('"a, b",c', ["a, b", "c"]),
         ('5" pipe,c', ['5" pipe', "c"]),
         ('"alive, well"=1,died=-1', ["alive, well=1", "died=-1"]),
-        ("hr\nbp", ["hr", "bp"]),
+        ("hr\nbp,x", ["hr\nbp", "x"]),
+        ("", [""]),
         ("hr,", ["hr", ""]),
     ],
 )

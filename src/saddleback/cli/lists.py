@@ -1,14 +1,13 @@
 """Lists as values of options: commas between the names, quotes as in CSV, completed from the log.
 
-``hr,"pressure, mean"`` are two names. Quotes are needed only around a name that contains a comma, a
-quote or a line break, or begins with a space; a quote within quotes is written twice.
+``hr,"pressure, mean"`` are two names. Quotes are needed only around a name that contains a comma or
+a quote, or begins with a space; a quote within quotes is written twice.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import os
+import re
 import shlex
 from collections.abc import Iterable
 from typing import Any
@@ -18,8 +17,8 @@ from click.shell_completion import CompletionItem
 
 from saddleback.errors import SaddlebackError
 
-END = "."
-"""A last field that tells whether the quotes before it were closed."""
+FIELD = re.compile(r' *+(?:"((?:[^"]|"")*)"([^,]*)|(?!")([^,]*))(?:(,)|\Z)')
+"""A field in quotes, and what follows them; one without; and the comma after it."""
 
 
 def split_list(text: str) -> list[str]:
@@ -32,10 +31,14 @@ def split_list(text: str) -> list[str]:
     >>> split_list('"alive, well"=1,died=-1')
     ['alive, well=1', 'died=-1']
     """
-    rows = csv.reader(io.StringIO(f"{text},{END}", newline=""), skipinitialspace=True)
-    fields = [field for row in rows for field in row]
-    if fields.pop() != END:
-        raise ValueError("a quote is not closed")
+    fields, more, end = [], True, 0
+    while more:
+        match = FIELD.match(text, end)
+        if match is None:
+            raise ValueError("a quote is not closed")
+        quoted, rest, plain, comma = match.groups()
+        fields.append(plain if quoted is None else quoted.replace('""', '"') + rest)
+        more, end = comma is not None, match.end()
     return fields
 
 
@@ -51,7 +54,7 @@ def join_list(names: Iterable[str]) -> str:
 
 
 def _quoted(name: str) -> str:
-    needed = not name or name[0].isspace() or set(',"\r\n') & set(name)
+    needed = name[:1] in ("", " ") or set(',"') & set(name)
     return '"' + name.replace('"', '""') + '"' if needed else name
 
 
@@ -82,7 +85,7 @@ class ListType(click.ParamType):
         if parameter.name == "actions":
             return []
         try:
-            *before, _ = split_list(f"{incomplete}{END}")
+            *before, _ = split_list(incomplete)
         except ValueError:  # in quotes
             before = split_list(f'{incomplete}"')[:-1]
         texts = [join_list([*before, name]) for name in _columns(context) if name not in before]
@@ -118,5 +121,5 @@ def _typed(text: str) -> str:
     """Return a text as bash inserts it: other shells, and an open quote, quote it themselves."""
     if os.environ.get("_SADDLEBACK_COMPLETE") != "bash_complete":
         return text
-    word = os.environ.get("COMP_WORDS", "").splitlines()[-1:]
-    return text if word and word[0][:1] in ("'", '"') else shlex.quote(text)
+    current = os.environ.get("COMP_WORDS", "").rpartition("\n")[2]
+    return text if current[:1] in ("'", '"') else shlex.quote(text)

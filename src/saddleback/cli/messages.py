@@ -51,8 +51,8 @@ def _as_texts(value: Any, is_list: bool) -> list[str]:
 
     Examples
     --------
-    >>> _as_texts({"died": -1, "alive, well": 1}, is_list=True)
-    ['\'died=-1,"alive, well=1"\'']
+    >>> print(*_as_texts({"died": -1, "alive, well": 1}, is_list=True))
+    'died=-1,"alive, well=1"'
     >>> _as_texts({"action_0": "dose", "action_1": "rate"}, is_list=False)
     ['action_0=dose', 'action_1=rate']
     """
