@@ -60,7 +60,9 @@ def _as_code(value: Any) -> str:
         return f"{{{', '.join(f'{_as_code(k)}: {_as_code(v)}' for k, v in value.items())}}}"
     if isinstance(value, list):
         return f"[{', '.join(map(_as_code, value))}]"
-    return f'"{value}"' if isinstance(value, str) and value != "…" else str(value)
+    if isinstance(value, str) and value != "…":
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return str(value)
 
 
 ESTIMATE_PROPENSITIES = Fix(

@@ -172,8 +172,8 @@ def test_outcomes_with_commas_and_spaces(tmp_path):
     suggested = re.search(r"Give each value one: (.*)\.", text)[1].replace("NUMBER", "2")
     status, text = run("check", source, "--quiet", *shlex.split(suggested))
     assert status == 0
-    options = ["--reward-values", "alive, well=1, died=-1,it's over=0"]
-    status, text = run("check", source, "--quiet", *options, "--reward-values", " unknown=0")
+    options = ["--reward-values", '"alive, well"=1, died=-1,it\'s over=0']
+    status, text = run("check", source, "--quiet", *options, "--reward-values", '" unknown=0"')
     assert status == 0
     status, text = run("check", source, "--quiet", *options)
     assert (status, "contains ' unknown', without a number" in text) == (2, True)

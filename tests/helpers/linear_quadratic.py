@@ -34,10 +34,13 @@ def density(actions, mean, sigma):
     return np.exp(-0.5 * square) / (2 * np.pi * np.sqrt(np.linalg.det(sigma)))
 
 
-def simulate(episodes, steps, noise=0.0, seed=0, ends="truncated"):
-    """Return a log of the logged policy, as columns; all episodes have the same length."""
+def simulate(episodes, steps, noise=0.0, seed=0, ends="truncated", spread=1.0):
+    """Return a log of the logged policy, as columns; all episodes have the same length.
+
+    Starts are ``spread`` times as far out.
+    """
     rng = np.random.default_rng(seed)
-    s = rng.multivariate_normal([0.5, -0.2], np.diag([1.0, 0.5]), episodes)
+    s = spread * rng.multivariate_normal([0.5, -0.2], np.diag([1.0, 0.5]), episodes)
     parts = []
     for t in range(steps):
         a = rng.multivariate_normal(np.zeros(2), SIGMA, episodes) + s @ LOGGED.T

@@ -56,6 +56,15 @@ CASES = {
         OBSERVED | {"charted_at": HOURS.astype("datetime64[s]"), "hour": HOURS}, {}, "E100",
         ("observations", ["hr", "ward"]),
     ),
+    "observations beside times that are text": (
+        OBSERVED | {"charted_at": np.array(["3/4"] * 12)}, {}, "E100",
+        ("observations", ["hr", "ward"]),
+    ),
+    "a list as observation": (
+        {k: v for k, v in BARE.items() if "obs" not in k}
+        | {"embedding": np.stack([HOURS, HOURS / 7], axis=1)}, {}, "E100",
+        ("observations", ["embedding"]),
+    ),
     "an observation that is misspelt": (
         OBSERVED, {"observations": ["hr", "wrad"]}, "E100", ("observations", ["hr", "ward"])
     ),
@@ -65,6 +74,10 @@ CASES = {
     "a gap in the observations": (
         BARE | {"obs_3": HOURS, "next_obs_3": HOURS}, {}, "E100",
         ("observations", ["obs_0", "obs_1", "obs_3"]),
+    ),
+    "actions that are counted from 1": (
+        without("action", "behavior_prob", data=BARE) | {"action_2": HOURS, "action_1": HOURS}, {},
+        "E100", ("columns", {"action_0": "action_1", "action_1": "action_2"}),
     ),
     "a gap in the actions": (
         without("action", "behavior_prob", data=BARE) | {"action_0": HOURS, "action_2": HOURS}, {},
@@ -271,6 +284,21 @@ def test_inverse_propensities_may_exceed_100():
     data = BARE | {"behavior_prob": np.append(np.full(11, 1.1), 101.0)}
     (finding,) = errors(data, actions=list("01234567"))
     assert str(finding).endswith("these look like inverse propensities. Replace each w by 1/w.")
+
+
+def test_rewards_that_will_be_filled_in_make_no_episode_bad():
+    data = with_value("obs_1", [1], np.nan, BARE) | {"reward": np.where(LAST, 1.0, np.nan)}
+    fixes = {finding.fix.parameter: finding.fix.value for finding in errors(data)}
+    assert fixes == {"drop_bad": "episode", "fill_reward": 0}
+    assert not errors(data, **fixes)
+
+
+def test_a_time_of_any_name_may_sort_the_rows():
+    data = shuffled(without("step", data=BARE))
+    (finding,) = errors(data)
+    assert str(finding).endswith("or add a time to sort the rows by.")
+    (finding,) = errors(data | {"zeit": np.array(["03.04.2026"] * 12)})
+    assert str(finding).endswith('or sort the rows by a time: order_by="NAME".')
 
 
 def test_densities_may_all_exceed_1():

@@ -73,6 +73,16 @@ def test_times_may_be_text_in_the_usual_format(kind):
     assert errors_of(Log(bare)).endswith('Sort the rows: order_by="at".')
 
 
+def test_dates_with_dots_begin_with_the_day():
+    rows = shuffled(good())
+    days = np.array([f"{1 + 2 * (k % 2):02}.{1 + k // 2:02}.2026 10:00" for k in range(12)])
+    by_day = content(Log(shuffled(good() | {"at": days}), order_by="at"))
+    assert_same_content(by_day, content(Log(rows, order_by="step")))
+    slashes = np.array([day.replace(".", "/") for day in days])
+    with error_matching(LogError, "E143 column 'at' contains text"):
+        Log(good() | {"at": slashes}, order_by="at")
+
+
 def test_a_text_that_is_no_time_is_refused_wherever_it_is(monkeypatch):
     monkeypatch.setattr(row_source, "BATCH", 5)
     times = np.array(["2026-04-03 10:00"] * 11 + ["soon"])

@@ -61,6 +61,15 @@ def test_closed_form_is_exact_without_noise(policy):
     assert result.diagnoses[0].interval.error == pytest.approx(spread, rel=1e-6)
 
 
+def test_monomials_are_exact_where_the_logged_states_are_far_apart():
+    data = simulate(60, 40, spread=20.0)
+    result = sb.evaluate(
+        sb.Log(data), {"new": Gaussian(new, SMALL)}, gamma=GAMMA, features="monomials:2", methods=[]
+    )
+    truth = value(starts(data), NEW, SMALL, 0.0).mean()
+    assert result.estimates[0].value == pytest.approx(truth, rel=1e-6)
+
+
 @pytest.mark.parametrize("horizon", [1, 5])
 def test_values_of_few_steps_are_exact_without_noise(horizon):
     data = simulate(60, horizon)

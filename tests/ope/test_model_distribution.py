@@ -1,11 +1,14 @@
 """The distribution of the return in the model of a log, against enumeration and simulated truth."""
 
+import json
+import re
 from collections import defaultdict
 
 import numpy as np
 import pytest
 
 import saddleback as sb
+from helpers.studies import invoke
 from saddleback.errors import InvalidParameter
 from saddleback.log import LogError
 from saddleback.log.target_policies import as_targets
@@ -14,6 +17,8 @@ from saddleback.ope.distribution_text import distribution_lines, distribution_no
 from saddleback.ope.empirical_model import EmpiricalModel, OutOfSteps, StateLabels
 from saddleback.ope.episode_sample import sample_episodes
 from saddleback.ope.model_distribution import MAX_STEPS, model_distributions
+from saddleback.ope.result_schema import digest
+from saddleback.report import evaluation_page
 from saddleback.report.distribution_chart import distribution
 
 STATES, STOP = 4, 0.25
@@ -171,11 +176,13 @@ def test_where_the_observation_hides_the_state_it_is_unreliable():
 def test_a_target_that_leaves_the_log_has_none():
     rows, _ = simulate(np.tile([1.0, 0.0], (STATES, 1)), 100, 1.0, seed=4)
     log = sb.Log(rows, actions=["0", "1"])
-    message = r"[0-9]+% of the episodes of target 'policy' take an action in a state in which"
+    message = "[0-9]+% of the simulated returns of the target need an action in a state in which"
     with pytest.raises(InvalidParameter, match=message):
         model_return_distribution(log, policy, gamma=1.0)
     sample, named = sampled(log, policy)
-    assert model_distributions(sample, named, 1.0) == {}
+    models, missing = model_distributions(sample, named, 1.0)
+    assert models == {}
+    assert re.match(message, missing["new"])
 
 
 def test_rare_states_make_it_unreliable():
@@ -190,14 +197,56 @@ def test_real_observations_need_features_that_tell_states_apart():
     exact = model_return_distribution(sb.Log(rows), policy, gamma=0.9)
     jitter = np.random.default_rng(0).uniform(0.0, 0.5, len(rows["obs_0"]))
     log = sb.Log(rows | {"obs_0": rows["obs_0"] + jitter})
-    with pytest.raises(InvalidParameter, match="too many different observations"):
+    with pytest.raises(InvalidParameter, match="fewer than 10 rows for each different observation"):
         model_return_distribution(log, policy, gamma=0.9)
     tiles = sb.features.Tiles((0.0,), (4.0,), bins=4, tilings=1)
     by_tiles = model_return_distribution(log, policy, gamma=0.9, features=tiles)
     assert by_tiles.quantiles[2].low <= exact.quantiles[2].value <= by_tiles.quantiles[2].high
     several = sb.features.Tiles((0.0,), (4.0,), bins=4, tilings=2)
-    with pytest.raises(InvalidParameter, match="too many different observations"):
+    with pytest.raises(InvalidParameter, match="fewer than 10 rows for each different observation"):
         model_return_distribution(log, policy, gamma=0.9, features=several)
+
+
+def test_an_evaluation_says_why_there_is_none(tmp_path):
+    rows, _ = simulate(MU, 60, 0.9, seed=7)
+    rows["obs_0"] = rows["obs_0"] + np.random.default_rng(0).uniform(0.0, 0.5, len(rows["obs_0"]))
+    del rows["behavior_prob"]
+    result = sb.evaluate(sb.Log(rows), {"new": policy}, gamma=0.9, distribution=True)
+    why = result.missing_models["new"]
+    assert why.startswith("the log has fewer than 10 rows for each different observation. Features")
+    saved = result.as_dict()
+    assert saved["missing_models"] == {"new": why}
+    text = " ".join(line.text for line in distribution_lines(saved, 1000))
+    weighted = "none, since no estimate weighs episodes by propensities."
+    model = f"none, since {why}."
+    assert f"Distribution of the return, weighted: {weighted}" in text
+    assert f"Distribution of the return, model: {model}" in text
+    page = evaluation_page(result)
+    assert weighted in page
+    assert model in page
+    saved_text = tmp_path / "result.json"
+    saved_text.write_text(json.dumps(saved | {"digest": digest(saved)}))
+    assert "Distribution of the return, model: none, since" in invoke("explain", saved_text).stdout
+    tiles = sb.features.Tiles((0.0,), (4.0,), bins=4, tilings=1)
+    by_tiles = sb.evaluate(
+        sb.Log(rows), {"new": policy}, gamma=0.9, features=tiles, rule=sb.GTB(0.5),
+        distribution=True,
+    )  # fmt: skip
+    assert not by_tiles.missing_models
+    assert list(by_tiles.model_distributions) == ["new"]
+
+
+def test_a_rule_for_state_values_has_none():
+    rows, _ = simulate(MU, 60, 0.9, seed=7)
+    result = sb.evaluate(
+        sb.Log(rows),
+        {"new": policy},
+        gamma=0.9,
+        rule=sb.rules.TDC(0.0),
+        features=sb.features.OneHot(STATES),
+        distribution=True,
+    )
+    assert "learns state values" in result.missing_models["new"]
 
 
 @pytest.mark.slow
@@ -256,12 +305,13 @@ def test_simulated_steps_are_bounded(gamma, horizon, monkeypatch):
     monkeypatch.setattr(EmpiricalModel, "simulate", counted)
     log = endless(50)
     sample, named = sampled(log, "uniform", horizon)
-    result = model_distributions(sample, named, gamma, horizon)
+    result, missing = model_distributions(sample, named, gamma, horizon)
     assert sum(taken) < 1.3 * MAX_STEPS  # a target, and the logged policy once
     if gamma == 0.99:
         assert list(result) == ["new"]
         return
     assert result == {}
+    assert missing == {"new": "episodes are too long to simulate with 9,000,000 steps"}
     with pytest.raises(InvalidParameter, match="too long to simulate with 9,000,000 steps"):
         model_return_distribution(log, "uniform", gamma=gamma, horizon=horizon)
 

@@ -150,11 +150,6 @@ def test_an_evaluation_of_episodes_has_it_too():
     assert len(lines) == 8 * len(notes) + sum(notes)
 
 
-def test_where_there_is_none_the_text_says_so():
-    text = distribution_lines({})[1].text
-    assert text.startswith("Distribution of the return: not available: it needs episodes weighted")
-
-
 def test_notes():
     assert distribution_note({"reliable": True, "comparable": True}) == ""
     note = distribution_note({"reliable": False, "comparable": False, "ess": 3.2})

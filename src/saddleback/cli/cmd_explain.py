@@ -31,8 +31,10 @@ def command(file: Path) -> None:
     from saddleback.ope.distribution_text import distribution_lines
     from saddleback.ope.text_report import verbose_lines
 
-    distribution = distribution_lines(result, text_width()) if "distributions" in result else []
-    echo_lines(verbose_lines(result, text_width()) + distribution)
+    lines = verbose_lines(result, text_width())
+    if "distributions" in result or "missing_models" in result:
+        lines += distribution_lines(result, text_width())
+    echo_lines(lines)
 
 
 def read_result(path: Path) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from saddleback.cli.files import file_kind, statistics_files
+from saddleback.cli.lists import LIST, complete_column
 from saddleback.cli.progress import write_line
 from saddleback.cli.terminal import echo
 from saddleback.errors import InvalidParameter
@@ -73,11 +74,6 @@ class LogFiles:
         return files[0]
 
 
-def _parse_names(context: Any, parameter: Any, text: str | None) -> list[str] | None:
-    """Return names from a text with commas between them."""
-    return text.split(",") if text else None
-
-
 def _parse_columns(
     context: Any, parameter: Any, mappings: tuple[str, ...]
 ) -> dict[str, str] | None:
@@ -91,32 +87,26 @@ def _parse_columns(
     return columns or None
 
 
-def _parse_values(context: Any, parameter: Any, texts: tuple[str, ...]) -> dict[str, float] | None:
+def _parse_values(
+    context: Any, parameter: Any, lists: tuple[list[str], ...]
+) -> dict[str, float] | None:
     """Return numbers by the text that they stand for.
-
-    A comma separates pairs only after a number, as texts may contain some.
 
     Examples
     --------
-    >>> _parse_values(None, None, ("alive, well=1, died=-1",))
+    >>> _parse_values(None, None, (["alive, well=1"], ["died=-1"]))
     {'alive, well': 1.0, 'died': -1.0}
     """
     values: dict[str, float] = {}
-    for text in texts:
-        pair = ""
-        for k, piece in enumerate(text.split(",")):
-            pair = f"{pair},{piece}" if pair else piece.lstrip() if k else piece
-            name, separator, number = pair.rpartition("=")
-            try:
-                value = float(number) if separator else None
-            except ValueError:
-                value = None
-            if value is not None:
-                values[name], pair = value, ""
-        if pair or value is None:
+    for pair in (pair for pairs in lists for pair in pairs):
+        text, separator, number = pair.rpartition("=")
+        try:
+            values[text] = float(number if separator else "")
+        except ValueError:
             raise click.UsageError(
-                f"--reward-values {pair or text}: write TEXT=NUMBER, such as died=-1,discharged=1."
-            )
+                f"--reward-values {pair}: write TEXT=NUMBER, such as died=-1,discharged=1; a "
+                """text with a comma in quotes: '"alive, well"=1'."""
+            ) from None
     return values or None
 
 
@@ -137,22 +127,24 @@ def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
         [
             click.argument("files", nargs=-1, required=True, metavar="FILE…", type=click.Path()),
             click.option(
-                "--obs", "observations", callback=_parse_names,
-                help="Observation columns: hr,bp,lactate.",
+                "--obs", "observations", type=LIST, metavar="NAME,…",
+                help="Observation columns: hr,bp,lactate; with commas in quotes: 'hr,\"a, b\"'.",
             ),
             click.option(
-                "--categorical", callback=_parse_names,
+                "--categorical", type=LIST, metavar="NAME,…",
                 help="Observation columns of codes that are categories; text always is.",
             ),
             click.option(
-                "--actions", callback=_parse_names, help="Action names, in order: none,low,high."
+                "--actions", type=LIST, metavar="NAME,…",
+                help="Action names, in order: none,low,high.",
             ),
             click.option(
                 "--column", "columns", multiple=True, metavar="ROLE=NAME", callback=_parse_columns,
+                shell_complete=complete_column,
                 help="Map a standard column to yours: reward=cost (repeatable).",
             ),
             click.option(
-                "--order-by", metavar="COLUMN",
+                "--order-by", metavar="COLUMN", shell_complete=complete_column,
                 help="Sort the rows of each episode by this; they need not be adjacent.",
             ),
             click.option(
@@ -163,7 +155,8 @@ def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 "--fill-reward", type=float, metavar="R", help="Reward where it is missing: 0."
             ),
             click.option(
-                "--reward-values", multiple=True, callback=_parse_values, metavar="TEXT=R,…",
+                "--reward-values", multiple=True, type=LIST, callback=_parse_values,
+                metavar="TEXT=R,…",
                 help="Reward of each value that is text: died=-1,discharged=1 (repeatable).",
             ),
             click.option("--min-prob", type=float, help="Clip propensities from below at this."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import textwrap
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import click
 
 from saddleback._display import visible
+from saddleback.cli.lists import LIST, join_list
 from saddleback.cli.terminal import echo, text_width
 from saddleback.errors import Fix
 
@@ -35,7 +37,7 @@ def as_option(fix: Fix) -> str:
             ):
                 caller = "" if name == current else f"saddleback {name} "
                 flag = option.opts[0]
-                values = [] if option.is_flag else _as_texts(fix.value, option.multiple)
+                values = [] if option.is_flag else _as_texts(fix.value, option.type is LIST)
                 without = "without " if fix.value is False else ""
                 return fix.text(
                     f"{without}{caller}{' '.join(f'{flag} {value}' for value in values) or flag}"
@@ -44,21 +46,20 @@ def as_option(fix: Fix) -> str:
     return fix.text(f"{code} in Python")
 
 
-def _as_texts(value: Any, repeated: bool) -> list[str]:
-    """Return a value as it is typed after an option; several where one would be ambiguous.
+def _as_texts(value: Any, is_list: bool) -> list[str]:
+    """Return a value as it is typed after an option, which takes a list or one at a time.
 
     Examples
     --------
-    >>> _as_texts({"died": -1, "well": 1}, repeated=True)
-    ['died=-1,well=1']
-    >>> _as_texts({"died": -1, "alive, well": 1}, repeated=True)
-    ['died=-1', "'alive, well=1'"]
+    >>> print(*_as_texts({"died": -1, "alive, well": 1}, is_list=True))
+    'died=-1,"alive, well=1"'
+    >>> _as_texts({"action_0": "dose", "action_1": "rate"}, is_list=False)
+    ['action_0=dose', 'action_1=rate']
     """
     if isinstance(value, dict):
-        pairs = [f"{name}={text}" for name, text in value.items()]
-        plain = all(pair == shlex.quote(pair) and "," not in pair for pair in pairs)
-        return [_quoted(pair) for pair in (pairs if repeated and not plain else [",".join(pairs)])]
-    return [_quoted(",".join(map(str, value)) if isinstance(value, list) else str(value))]
+        value = [f"{name}={text}" for name, text in value.items()]
+    texts = list(map(str, value)) if isinstance(value, list) else [str(value)]
+    return list(map(_quoted, [join_list(texts)] if is_list else texts))
 
 
 def _quoted(text: str) -> str:
@@ -87,9 +88,21 @@ def wrap_message(message: str, first: int = 0) -> str:
             break_long_words=False,
             break_on_hyphens=False,
         )
-        for line in (" " * first + visible(message)).split("\n")
+        for line in (" " * first + _joined(visible(message))).split("\n")
     )
-    return "\n".join(lines)[first:]
+    return "\n".join(lines)[first:].replace(JOINED, " ")
+
+
+JOINED = "\x1f"
+"""A space at which no line is broken, as it belongs to the value of an option."""
+
+
+def _joined(message: str) -> str:
+    return QUOTED_VALUE.sub(lambda match: match[0].replace(" ", JOINED), message)
+
+
+QUOTED_VALUE = re.compile(r"""--[a-z-]+ '[^']*'(?:"'"'[^']*')*""")
+"""An option and its value in quotes."""
 
 
 def echo_message(message: str, err: bool = False) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
@@ -72,6 +72,21 @@ class Scaling:
         centre, scale = robust_scale(_logarithms(observations, logarithm))
         scale[list(repeated_columns(observations))] = 0.0
         return cls(tuple(centre.tolist()), tuple(scale.tolist()), tuple(logarithm.tolist()))
+
+    def covering(self, observations: FloatArray) -> Self:
+        """Return the scaling with scales large enough that no observation, [n, d], is clipped.
+
+        Monomials in all of these units span the same functions.
+
+        Examples
+        --------
+        >>> Scaling((2.0,), (0.5,)).covering(np.array([[1.0], [12.0]])).scale
+        (2.0,)
+        """
+        points = _logarithms(observations, np.array(self.logarithm))
+        far = np.abs(points - np.array(self.centre)).max(axis=0) / CLIP
+        scale = np.where(np.array(self.scale) > 0, np.maximum(self.scale, far), 0.0)
+        return replace(self, scale=tuple(scale.tolist()))
 
     @property
     def size(self) -> int:

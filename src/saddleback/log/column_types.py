@@ -30,6 +30,12 @@ def is_number(kind: Any) -> bool:
     )
 
 
+def is_list(kind: Any) -> bool:
+    """Whether an Arrow type is a list, whatever it contains."""
+    types = pa.types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
 def _is_flag(kind: Any) -> bool:
     return bool(pa.types.is_boolean(kind) or pa.types.is_integer(kind))
 

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 from saddleback.errors import ESTIMATE_PROPENSITIES, Fix
 from saddleback.log.categories import sorted_names
 from saddleback.log.diagnostics import Finding
-from saddleback.log.likely_columns import MAX_LISTED, listed_columns, order_column
+from saddleback.log.likely_columns import (
+    MAX_LISTED,
+    PLACEHOLDER,
+    listed_columns,
+    order_column,
+)
 from saddleback.log.missing_columns import likely_unused, map_propensities
 from saddleback.log.row_checks import RowChecks
 from saddleback.log.sorted_rows import SortedSource
@@ -79,8 +84,11 @@ class Fixes:
             )
             return _without_fix(finding, advice)
         if not self._can_sort:
-            advice = "Give different episodes different ids, or add a time to sort the rows by."
-            return _without_fix(finding, advice)
+            advice = "Give different episodes different ids, or add a time to sort the rows by"
+            if set(self._schema.names) <= {*self._log.roles.all_columns}:
+                return _without_fix(finding, f"{advice}.")
+            advice = "Give different episodes different ids, or sort the rows by a time"
+            return replace(finding, fix=Fix(advice, "order_by", PLACEHOLDER))
         return self._sort(finding)
 
     def _smallest_propensity(self, finding: Finding) -> Finding:
@@ -108,13 +116,15 @@ class Fixes:
     def _missing_values(self, finding: Finding) -> Finding:
         """Dropping episodes is no help where most of them would go."""
         checks, roles = self._checks, self._log.roles
-        few = 2 * checks.n_bad_episodes <= checks.n_episodes
+        reward = roles.names["reward"]
+        of_reward = finding.message.startswith(f"{reward} is NaN in ")
+        bad = checks.n_bad_episodes if of_reward else checks.n_bad_with_rewards
+        few = 2 * bad <= checks.n_episodes
         if few or finding.fix is None or finding.fix.parameter != "drop_bad":
             return finding
-        reward = roles.names["reward"]
         which = "The only episode has" if checks.n_episodes == 1 else "Most episodes have"
         message = f"{finding.message} {which} such rows."
-        if finding.message.startswith(f"{reward} is NaN in "):
+        if of_reward:
             fix = Fix("If no reward was due there, fill in 0", "fill_reward", 0)
             return Finding("E120", message, fix)
         if finding.message.startswith((f"{reward} is infinite in ", f"{reward} is larger than ")):

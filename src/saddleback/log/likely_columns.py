@@ -18,7 +18,8 @@ NAMES = {
         "session", "stay", "subject", "trajectory", "trial", "visit",
     },
     "action": {
-        "action", "arm", "choice", "decision", "dose", "intervention", "offer", "treatment",
+        "action", "ad", "advert", "arm", "choice", "decision", "dose", "drug", "intervention",
+        "item", "medication", "offer", "therapy", "treatment", "variant",
     },
     "reward": {
         "bought", "click", "clicked", "clicks", "conversion", "converted", "cost", "outcome",

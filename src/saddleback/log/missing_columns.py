@@ -93,6 +93,10 @@ class MissingColumns:
         if likely := likely_column(role, name, fitting):
             return {role: likely}
         if role == "action":
+            matches = [re.fullmatch("action_([0-9]+)", name) for name in self._schema.names]
+            numbers = sorted(int(match[1]) for match in matches if match)
+            if numbers:  # counted from 1
+                return {f"action_{k}": f"action_{number}" for k, number in enumerate(numbers)}
             real = self._of_type(pa.types.is_floating)
             likely = likely_column(role, name, real)
             if likely or (real and not fitting):
@@ -143,7 +147,10 @@ class MissingColumns:
         return Finding("E100", message, Fix(advice, "observations", listed_columns(likely)))
 
     def _likely_observations(self) -> list[str]:
-        """Return columns of numbers or text that are neither a time nor likely to have a role."""
+        """Return columns of numbers or text that are neither a time nor likely to have a role.
+
+        Without any, a column of lists of numbers.
+        """
         left = [name for name in self._schema.names if re.fullmatch("(obs|phi)_[0-9]+", name)]
         if left:
             return left
@@ -154,8 +161,8 @@ class MissingColumns:
         return [
             name for name in left
             if (is_number(kind := self._schema.field(name).type) or is_text(kind))
-            and not (TIMES | IDS) & words(name)
-        ]  # fmt: skip
+            and not (TIMES | IDS | ({"at"} if is_text(kind) else set())) & words(name)
+        ] or [name for name in left if _is_vector(self._schema.field(name).type)][:1]  # fmt: skip
 
     def listed(self, observations: Sequence[str]) -> list[Finding]:
         """Return an error if some of the columns that are listed as observations are missing."""
@@ -186,6 +193,10 @@ class MissingColumns:
         return f" {list_columns(self._schema.names)}"
 
 
+def _is_vector(kind: Any) -> bool:
+    return bool(pa.types.is_fixed_size_list(kind) and is_number(kind.value_type))
+
+
 def map_propensities(name: str) -> Fix:
     """Return the fix of a log whose propensities are in a column of another name."""
     return Fix("If this column has them, map it", "columns", {"behavior_prob": name})
@@ -198,7 +209,11 @@ def likely_unused(role: str, schema: Any, used: Collection[str]) -> str | None:
 
 def list_columns(available: Sequence[str]) -> str:
     """Return which columns the log has, at most thirty; without added ones, in brackets."""
-    listed = [name for name in available if not name.startswith("(")]
+    listed = [
+        repr(name) if set(name) & set(",'\"") or name != name.strip() else name
+        for name in available
+        if not name.startswith("(")
+    ]
     return f"The log has {', '.join(listed[:30])}{', …' if len(listed) > 30 else '.'}"
 
 

@@ -170,7 +170,8 @@ class RowChecks:
         self.unknown_actions: dict[Any, None] = {}
         self.incomplete: set[str] = set()
         self.misses_ids = False
-        self.goes_back, self.n_bad_episodes, self._last_is_bad = False, 0, False
+        self.goes_back = False
+        self._bad, self._bad_with_rewards = BadEpisodes(), BadEpisodes()
         self._last_step, self._last_id_missing = 0, False
         self._last_row_ended = False
         self._check_clock = check_clock
@@ -260,12 +261,20 @@ class RowChecks:
         self.n_rewards += int(finite.sum())
 
     def _count_bad_episodes(self, rows: DecodedRows) -> None:
-        """Count the episodes with NaN or infinities; the first may have begun in other rows."""
-        episode = np.cumsum(rows.starts)
-        bad = np.zeros(int(episode[-1]) + 1, dtype=np.bool_)
-        bad[episode[~finite_rows(rows)]] = True
-        self.n_bad_episodes += int(bad.sum()) - int(bad[0] and self._last_is_bad)
-        self._last_is_bad = bool(bad[-1] or (len(bad) == 1 and self._last_is_bad))
+        """Count the episodes with NaN or infinities, with missing rewards and without."""
+        others, rewards = finite_rows(rows, without_reward=True), _is_number(rows.rewards)
+        self._bad.add(rows, others & rewards)
+        self._bad_with_rewards.add(rows, others & (rewards | np.isnan(rows.rewards)))
+
+    @property
+    def n_bad_episodes(self) -> int:
+        """Number of episodes with NaN or infinities."""
+        return self._bad.count
+
+    @property
+    def n_bad_with_rewards(self) -> int:
+        """Number of them that also have some if missing rewards are filled in."""
+        return self._bad_with_rewards.count
 
     def _finite_range(
         self, rows: DecodedRows, name: str, column: FloatArray, key: str = "E120"
@@ -405,9 +414,26 @@ def _is_number(values: FloatArray) -> BoolArray:
     return np.abs(values) <= LARGEST
 
 
-def finite_rows(rows: DecodedRows) -> BoolArray:
+class BadEpisodes:
+    """Counts episodes with bad rows; the first of the next rows may have begun in those before."""
+
+    def __init__(self) -> None:
+        self.count, self._last_is_bad = 0, False
+
+    def add(self, rows: DecodedRows, finite: BoolArray) -> None:
+        """Count those of the next rows."""
+        episode = np.cumsum(rows.starts)
+        bad = np.zeros(int(episode[-1]) + 1, dtype=np.bool_)
+        bad[episode[~finite]] = True
+        self.count += int(bad.sum()) - int(bad[0] and self._last_is_bad)
+        self._last_is_bad = bool(bad[-1] or (len(bad) == 1 and self._last_is_bad))
+
+
+def finite_rows(rows: DecodedRows, without_reward: bool = False) -> BoolArray:
     """Return which rows are finite and have a complete next observation or none."""
-    finite = _is_number(rows.rewards) & _is_number(rows.observations).all(axis=1)
+    finite = _is_number(rows.observations).all(axis=1)
+    if not without_reward:
+        finite &= _is_number(rows.rewards)
     if "action" in rows.tables:
         finite &= _is_number(rows.tables["action"]).all(axis=1)
     if rows.next_observations is not None:

@@ -26,6 +26,7 @@ from saddleback.log.column_types import (
     FLAGS,
     content,
     is_action,
+    is_list,
     is_number,
     is_text,
 )
@@ -130,7 +131,7 @@ def resolve(
         message = "the log has both behavior_prob and behavior_logp: remove one of them."
         errors.append(Finding("E102", message))
     observed, next_columns, as_list, are_features = _observation_columns(
-        available, observations, missing, errors
+        schema, observations, missing, errors
     )
     dimensions = len(observed)
     if as_list:
@@ -308,16 +309,18 @@ def _probability_tables(
 
 
 def _observation_columns(
-    available: list[str],
+    schema: Any,
     observations: Sequence[str] | None,
     missing: MissingColumns,
     errors: list[Finding],
 ) -> tuple[tuple[str, ...], tuple[str, ...], bool, bool]:
     """Return the columns of s and s', whether s is a list column, and whether it is features."""
+    available = schema.names
     if observations is not None:
         errors += missing.listed(observations)
         observed = tuple(name for name in observations if name in available)
-        return observed, _next_columns(observed, available, errors), False, False
+        as_list = len(observed) == 1 and is_list(schema.field(observed[0]).type)
+        return observed, _next_columns(observed, available, errors), as_list, False
     for prefix in ("obs", "phi"):
         if observed := numbered(available, prefix):
             return observed, _next_columns(observed, available, errors), False, prefix == "phi"

@@ -223,8 +223,12 @@ def _has_order(source: RowSource, name: str) -> bool:
 
 
 def _as_times(column: Any) -> Any:
-    """Return text such as 2026-04-03 10:00 as times; None if it has another format."""
+    """Return text such as 2026-04-03 10:00 as times; None if it has another format.
+
+    Dates with dots begin with the day; with slashes they may be of either kind.
+    """
     text = column.cast(pa.large_string())
+    text = pc.replace_substring_regex(text, r"^(\d\d)\.(\d\d)\.(\d{4})\b", r"\3-\2-\1")
     for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
         try:
             return text.cast(kind)
@@ -238,7 +242,7 @@ def _not_ordered(schema: Any, order: str) -> Finding:
     kind = schema.field(order).type
     message = (
         f"column {order!r} contains {content(kind)}: rows can be ordered by numbers, dates or "
-        "times such as 2026-04-03 10:00."
+        "times such as 2026-04-03 10:00 or 03.04.2026 10:00."
     )
     return _bad_order("E143", message, "Convert it", order_column(schema, without=order))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from saddleback.ope.number_format import decimals, number
-from saddleback.ope.return_distribution import MODEL
+from saddleback.ope.return_distribution import MODEL, WEIGHTED
 from saddleback.ope.text_report import WIDTH, Line, wrap
 
 HEADINGS = ("", "target", "95% CI", "logged")
@@ -14,14 +14,24 @@ HEADINGS = ("", "target", "95% CI", "logged")
 
 def distribution_lines(plain: dict[str, Any], width: int = WIDTH) -> list[Line]:
     """Return quantiles and CVaR of all targets as lines."""
-    distributions = plain.get("distributions", [])
-    if not distributions:
-        text = (
-            "not available: it needs episodes weighted by propensities, or few different "
-            "observations, from which the target takes logged actions."
-        )
-        return [Line(""), *map(Line, wrap("Distribution of the return: ", text, "  ", width))]
-    return [Line(line) for one in distributions for line in _table(plain, one, width)]
+    shown = [line for one in plain.get("distributions", ()) for line in _table(plain, one, width)]
+    for target in dict.fromkeys(one["target"] for one in plain["estimates"]):
+        for origin, reason in missing_distributions(plain, target):
+            head = f"{_title(plain, target, origin)}: "
+            shown += ["", *wrap(head, f"none, since {reason}.", "  ", width)]
+    return list(map(Line, shown))
+
+
+def missing_distributions(plain: dict[str, Any], target: str) -> list[tuple[str, str]]:
+    """Return which distributions a target does not have, weighted or of a model, and why."""
+    methods = {one["method"] for one in plain.get("distributions", ()) if one["target"] == target}
+    missing = []
+    if WEIGHTED not in methods:
+        unit = "decisions" if plain.get("bandit") else "episodes"
+        missing.append(("weighted", f"no estimate weighs {unit} by propensities"))
+    if (reason := plain.get("missing_models", {}).get(target)) is not None:
+        missing.append((MODEL, reason))
+    return missing
 
 
 def distribution_rows(distribution: dict[str, Any]) -> list[tuple[str, str, str, str]]:
@@ -52,10 +62,7 @@ def _end(value: float | None, places: int | None, infinite: str) -> str:
 
 
 def _table(plain: dict[str, Any], distribution: dict[str, Any], width: int) -> Iterator[str]:
-    outcome = "reward" if plain.get("bandit") else "return"
-    several = len({one["target"] for one in plain["distributions"]}) > 1
-    whose = f" under {distribution['target']}" if several else ""
-    rows = [(f"Distribution of the {outcome}{whose}, {origin(distribution)}", *HEADINGS[1:])]
+    rows = [(_title(plain, distribution["target"], origin(distribution)), *HEADINGS[1:])]
     rows += [(f"  {row[0]}", *row[1:]) for row in distribution_rows(distribution)]
     widths = [max(len(row[k]) for row in rows) for k in range(3)]
     yield ""
@@ -67,6 +74,13 @@ def _table(plain: dict[str, Any], distribution: dict[str, Any], width: int) -> I
         yield from wrap("  ", note, "  ", width)
 
 
+def _title(plain: dict[str, Any], target: str, origin: str) -> str:
+    outcome = "reward" if plain.get("bandit") else "return"
+    several = len({one["target"] for one in plain["estimates"]}) > 1
+    whose = f" under {target}" if several else ""
+    return f"Distribution of the {outcome}{whose}, {origin}"
+
+
 def origin(distribution: dict[str, Any]) -> str:
     """Return what a distribution was computed from."""
     return MODEL if distribution.get("method") == MODEL else "weighted"
@@ -74,10 +88,11 @@ def origin(distribution: dict[str, Any]) -> str:
 
 def distribution_note(distribution: dict[str, Any]) -> str:
     """Return why a distribution is unreliable or incomplete, and what its logged values are."""
-    if note := distribution.get("note"):
+    note = distribution.get("note", "")
+    if note and origin(distribution) == MODEL:
         capitalised = f"{note[0].upper()}{note[1:]}"
         return f"{capitalised if distribution['reliable'] else f'unreliable: {note}'}."
-    reasons = []
+    reasons = [note] if note else []
     if not distribution["reliable"]:
         size = number(distribution["ess"], 0)
         reasons.append(f"unreliable: the weights are heavy-tailed (ESS {size})")

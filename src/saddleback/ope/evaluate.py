@@ -199,8 +199,8 @@ def evaluate(
                 raise InvalidParameter(f"{name} is for discrete actions; the log's are continuous.")
         return evaluate_continuous(
             log, target, gamma=gamma, features=features, horizon=horizon, methods=methods,
-            ridge=ridge, path=path, draws=draws, lower_is_better=lower_is_better, threads=threads,
-            progress=progress,
+            ridge=ridge, path=path, draws=draws, lower_is_better=lower_is_better,
+            distribution=distribution, threads=threads, progress=progress,
         )  # fmt: skip
     automatic = is_automatic(features) and not log.roles.are_features
     chosen = as_rule(rule) if rule is not None else default_rule()
@@ -297,8 +297,11 @@ def evaluate(
                 is_main=is_consensus, pool=pool, progress=phases.choosing,
             )  # fmt: skip
         models: dict[str, ReturnDistribution] = {}
-        if distribution and (with_opinion or episodes_sampled is not None):
-            models = model_distributions(
+        missing: dict[str, str] = {}
+        if distribution and not (with_opinion or episodes_sampled is not None):
+            missing = dict.fromkeys(names, f"{chosen} learns state values")
+        elif distribution:
+            models, missing = model_distributions(
                 episodes_sampled or larger.sample, named, gamma, horizon,
                 features=None if automatic else features, lower_is_better=lower_is_better,
             )  # fmt: skip
@@ -365,7 +368,7 @@ def evaluate(
         sums, chosen, tuple(estimates), paths, tuple(warnings), baseline,
         tuple(diagnoses), steps, tails, lower_is_better, summary,
         distributions=return_distributions(episodes, lower_is_better),
-        model_distributions=models,
+        model_distributions=models, missing_models=missing,
     )  # fmt: skip
 
 

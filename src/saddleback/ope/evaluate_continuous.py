@@ -51,6 +51,7 @@ from saddleback.ope.log_counts import LogCounts, PolicyCounts
 from saddleback.ope.log_pass import Job, SegmentBatch, read_log
 from saddleback.ope.methods import continuous_methods
 from saddleback.ope.result import Evaluation
+from saddleback.ope.return_distribution import ReturnDistribution, return_distributions
 from saddleback.ope.sample_consensus import (
     ESTIMATE_ROWS,
     OPINION_ROWS,
@@ -68,6 +69,9 @@ RULE = GTB(0.0)
 
 BLOCKS = 20
 """Blocks of episodes."""
+
+NO_MODEL = "actions are continuous"
+"""Why there is no model of the log."""
 
 CACHED_ROWS, MAX_ROWS = 250_000, 1_000_000
 """Largest numbers of rows of a log that is cached, and of transitions in memory; of a larger log a
@@ -106,6 +110,7 @@ def evaluate_continuous(
     path: bool,
     draws: int | None,
     lower_is_better: bool,
+    distribution: bool,
     threads: int,
     progress: Progress | None,
 ) -> Evaluation:
@@ -219,6 +224,8 @@ def evaluate_continuous(
         tuple(diagnoses), {name: one.ess_by_step for name, one in episodes.items()},
         {name: weight_tail(one.log_weights) for name, one in episodes.items()}, lower_is_better,
         summary,
+        distributions=_distributions(weighted, lower_is_better),
+        missing_models=dict.fromkeys(names, NO_MODEL) if distribution else {},
     )  # fmt: skip
 
 
@@ -259,6 +266,21 @@ def _measure(
     )
 
 
+def _distributions(
+    weighted: dict[str, Weighted], lower_is_better: bool
+) -> dict[str, ReturnDistribution]:
+    """Return the distributions of the return by target; those from a kernel with a note."""
+    shown = return_distributions([one.plain for one in weighted.values()], lower_is_better)
+    return {
+        name: one if (h := weighted[name].bandwidth) is None else replace(one, note=_kernel(h))
+        for name, one in shown.items()
+    }
+
+
+def _kernel(bandwidth: float) -> str:
+    return f"kernel of bandwidth {bandwidth:.2g} SD of the action"
+
+
 def _weighted_estimates(weighted: Weighted, selected: Sequence[str]) -> list[Estimate]:
     """Return the selected estimates from weighted episodes."""
     estimates = []
@@ -268,7 +290,7 @@ def _weighted_estimates(weighted: Weighted, selected: Sequence[str]) -> list[Est
                 continue
             estimate = Estimate.of(episodes.estimate(method.upper()))
             if weighted.bandwidth is not None:
-                note = f"kernel of bandwidth {weighted.bandwidth:.2g} SD of the action"
+                note = _kernel(weighted.bandwidth)
                 note += "" if estimate.note == "ok" else f"; {estimate.note}"
                 estimate = replace(estimate, method=f"{estimate.method}, kernel", note=note)
             estimates.append(estimate)

@@ -185,15 +185,16 @@ def evaluate_decisions(
         diagnoses.append(diagnose(sums, ONE_STEP, 0.0, measured, baseline, {}, lower_is_better))
     tails = {name: weight_tail(one.log_weights) for name, one in weighted.items()}
     models: dict[str, ReturnDistribution] = {}
+    missing: dict[str, str] = {}
     if distribution:
-        models = model_distributions(
+        models, missing = model_distributions(
             sample, named, 0.0, features=given, lower_is_better=lower_is_better
         )
     return Evaluation(
         sums, ONE_STEP, tuple(estimates), {}, (*sums.warnings(ONE_STEP), *unused), baseline,
         tuple(diagnoses), {}, tails, lower_is_better, summary, True,
         return_distributions(weighted.values(), lower_is_better),
-        models,
+        models, missing,
     )  # fmt: skip
 
 

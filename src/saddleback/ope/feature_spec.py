@@ -89,6 +89,7 @@ def parse_features(
         assert sample is not None
         scaling = Scaling.of(sample.states)
         if kind == "monomials":
+            scaling = scaling.covering(np.stack([sample.low, sample.high]))
             return Monomials(scaling, positive_int(spec, rest, 2))
         width = median_distance(scaling(sample.states))
         return RandomFourier(scaling, positive_int(spec, rest, WAVES), round(width, 3))

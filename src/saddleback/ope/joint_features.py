@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,9 @@ def as_joint_features(given: Any, sample: EpisodeSample) -> StateActionFeatures:
     if isinstance(given, str):
         kind, _, rest = given.partition(":")
         if kind == "monomials":
-            return _small(JointMonomials(scaling, positive_int(given, rest, 2)))
+            both = np.concatenate([sample.states, sample.next_states[sample.continues]])
+            covering = replace(scaling, states=scaling.states.covering(both))
+            return _small(JointMonomials(covering, positive_int(given, rest, 2)))
         if kind == "random-fourier":
             points = [scaling.states(sample.states), scaling.actions(sample.action_values)]
             width = round(median_distance(np.column_stack(points)), 3)

@@ -60,6 +60,12 @@ MAX_ROWS = 24_000
 MAX_STEPS, PLANNED = 9_000_000, 0.9
 """Largest number of steps simulated for a target, about 0.3 s, and the share of it planned for."""
 
+TOO_MANY = (
+    f"the log has fewer than {ROWS_PER_STATE} rows for each different observation. Features of "
+    "which one is active, such as tiles:8x1, tell states apart"
+)
+"""Why there is no distribution if every observation is a state."""
+
 TOO_LONG = f"episodes are too long to simulate with {MAX_STEPS:,} steps"
 """Why there is no distribution if that is not enough."""
 
@@ -86,25 +92,26 @@ def model_distributions(
     *,
     features: Features | None = None,
     lower_is_better: bool = False,
-) -> dict[str, ReturnDistribution]:
-    """Return the distributions of those targets for which the model of the log has one.
+) -> tuple[dict[str, ReturnDistribution], dict[str, str]]:
+    """Return the distributions in the model of the log by target, and why others have none.
 
     ``features`` tell states apart where exactly one of them is active; otherwise observations do.
     """
     labels = StateLabels.of(sample, features)
-    if labels is None or len(sample.starts) < 2:
-        return {}
+    if labels is None:
+        return {}, dict.fromkeys((target.name for target in targets), TOO_MANY)
     try:
         logged = _LoggedReturns.of(sample, labels, gamma, horizon)
     except OutOfSteps:
-        return {}
+        return {}, dict.fromkeys((target.name for target in targets), TOO_LONG)
     every = {
         target.name: model_distribution(
             sample, labels, target.name, gamma, horizon, logged, lower_is_better=lower_is_better
         )
         for target in targets
     }
-    return {name: one for name, one in every.items() if isinstance(one, ReturnDistribution)}
+    models = {name: one for name, one in every.items() if isinstance(one, ReturnDistribution)}
+    return models, {name: one for name, one in every.items() if isinstance(one, str)}
 
 
 def model_return_distribution(
@@ -162,11 +169,7 @@ def model_return_distribution(
         raise_errors(one for one in log.summary(gamma).findings if one.code == "E160")
     labels = StateLabels.of(sample, features)
     if labels is None:
-        raise InvalidParameter(
-            "the log has too many different observations for a model: fewer than "
-            f"{ROWS_PER_STATE} rows for each. Give features of which one is active, such as "
-            "Tiles with one tiling."
-        )
+        raise InvalidParameter(f"the log has no model: {TOO_MANY}.")
     try:
         logged = _LoggedReturns.of(sample, labels, gamma, horizon)
     except OutOfSteps:
@@ -203,7 +206,7 @@ def model_distribution(
         left = PLANNED * MAX_STEPS - few * RESAMPLES * steps
         simulated = budget.simulate(int(np.clip(left / steps, LEAST_DRAWS, MAX_DRAWS)), seed=1)
         if simulated.unknown > MAX_UNKNOWN:
-            return _leaves_the_log(target, simulated)
+            return _leaves_the_log(simulated)
         rng = np.random.default_rng(2)
         resampled = [
             _sorted(budget.simulate(few, weights=weights))
@@ -283,9 +286,9 @@ class _Budget:
         return max(1.0, pilot.steps)
 
 
-def _leaves_the_log(target: str, simulated: Simulated) -> str:
+def _leaves_the_log(simulated: Simulated) -> str:
     return (
-        f"{simulated.unknown:.0%} of the episodes of target {target!r} take an action in a state "
+        f"{simulated.unknown:.0%} of the simulated returns of the target need an action in a state "
         "in which it was never logged, or do not end"
     )
 

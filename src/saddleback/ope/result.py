@@ -84,8 +84,9 @@ class Evaluation(Tabular):
     distributions
         For each target the distribution of the return, if episodes were weighted.
     model_distributions
-        For each target the distribution of the return in the model of the log, if it has few
-        states.
+        For each target the distribution of the return in the model of the log, if it has one.
+    missing_models
+        For each other target why there is none, if it was requested.
 
     Examples
     --------
@@ -114,6 +115,7 @@ class Evaluation(Tabular):
     is_bandit: bool = False
     distributions: dict[str, ReturnDistribution] = field(default_factory=dict)
     model_distributions: dict[str, ReturnDistribution] = field(default_factory=dict)
+    missing_models: dict[str, str] = field(default_factory=dict)
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -232,6 +234,7 @@ class Evaluation(Tabular):
                 for by_target in (self.distributions, self.model_distributions)
                 for one in by_target.values()
             ],
+            missing_models=self.missing_models,
         )
         plain = msgspec.to_builtins(saved, enc_hook=np.generic.item)
         return {"kind": "saddleback evaluation", "schema": SCHEMA, **finite(plain)}

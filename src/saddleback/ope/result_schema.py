@@ -274,6 +274,7 @@ class SavedEvaluation(Struct, kw_only=True, omit_defaults=True, rename={"provena
     ess_by_step: dict[str, list[float]] = {}
     tails: dict[str, list[tuple[float, Positive]]] = {}
     distributions: list[SavedDistribution] = []
+    missing_models: dict[str, str] = {}
     provenance: SavedProvenance | None = None
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from saddleback.ope.distribution_text import distribution_note, distribution_rows, origin
+from saddleback.ope.distribution_text import (
+    distribution_note,
+    distribution_rows,
+    missing_distributions,
+    origin,
+)
 from saddleback.ope.return_distribution import MODEL
 from saddleback.report.theme import COLOURS
 from saddleback.report.vega import Record, axis, chart, figure
@@ -38,7 +43,9 @@ def distribution(name: str, result: Record, verdict: Record | None) -> Record | 
     unit = "decisions" if result.get("bandit") else "episodes"
     caption += " From a model of the log." if origin(shown) == MODEL else f" From weighted {unit}."
     note = distribution_note(shown)
-    caption += f" {note.capitalize()}" if note else ""
+    caption += f" {note[0].upper()}{note[1:]}" if note else ""
+    missing = [reason for origin, reason in missing_distributions(result, name) if origin == MODEL]
+    caption += "".join(f" No model of the log, since {reason}." for reason in missing)
     colour = {"field": "policy", "type": "nominal",
               "scale": {"domain": list(policies), "range": [COLOURS[0], COLOURS[1]]},
               "legend": {"title": None, "orient": "top"}}  # fmt: skip

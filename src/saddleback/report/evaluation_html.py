@@ -10,6 +10,7 @@ import itertools
 import shlex
 from typing import Any
 
+from saddleback.ope.distribution_text import missing_distributions
 from saddleback.ope.number_format import number, with_minus
 from saddleback.ope.result import Evaluation
 from saddleback.ope.text_report import (
@@ -114,6 +115,11 @@ def _target(
             for gate in verdict["gates"]
         ]  # fmt: skip
         target["policy"] = describe_policy(verdict["policy"])
+    if not any(one["target"] == name for one in result.get("distributions", ())):
+        target["notes"] += [
+            (f"Distribution of the return, {origin}", f"none, since {reason}.")
+            for origin, reason in missing_distributions(result, name)
+        ]
     figures = [make(name, result, verdict) for make in CHARTS]
     target["figures"] = [
         figure | {"id": f"{figure['kind']}-{k}"} for figure in figures if figure is not None
