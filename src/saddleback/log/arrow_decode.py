@@ -27,49 +27,28 @@ TABLES = dict[str, FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class DecodedRows:
-    """Consecutive rows of a log.
+    """Consecutive rows of a log."""
 
-    Attributes
-    ----------
-    first
-        Number of the first row in the log.
-    ids
-        Episode of each row, as an Arrow array.
-    starts
-        Whether a row begins an episode: its id differs from that of the previous row.
-    position
-        Steps since the episode began, counted.
-    step
-        Step numbers of the log, or None.
-    observations, next_observations
-        [n, d]; the latter is None without such columns, and NaN where the value is missing.
-    actions
-        Index of the action, −1 if it is not a known action; 0 if actions are continuous.
-    rewards, terminated, truncated
-        Columns of the log.
-    propensity
-        μ of the logged action, or None.
-    tables
-        Tables of probabilities [n, K] by name, ``mu``, ``pi``, ``next_pi``, …; continuous actions
-        are the table ``action``.
-    invalid
-        Values that the arrays cannot represent: by role, which rows of a column are missing, and
-        the unknown actions.
-    """
-
-    first: int
-    ids: Any
+    first: int  # number of the first row in the log
+    ids: Any  # episode of each row, as an Arrow array
+    # Whether a row begins an episode: its id differs from that of the previous row.
     starts: BoolArray
-    position: IntArray
-    step: IntArray | None
+    position: IntArray  # steps since the episode began, counted
+    step: IntArray | None  # step numbers of the log, or None
+    # [n, d]; the latter is None without such columns, and NaN where the value is missing.
     observations: FloatArray
     next_observations: FloatArray | None
+    # Index of the action, −1 if it is not a known action; 0 if actions are continuous.
     actions: IntArray
     rewards: FloatArray
     terminated: BoolArray
     truncated: BoolArray
-    propensity: FloatArray | None
+    propensity: FloatArray | None  # μ of the logged action, or None
+    # Tables of probabilities [n, K] by name, ``mu``, ``pi``, ``next_pi``, …; continuous actions are
+    # the table ``action``.
     tables: TABLES
+    # Values that the arrays cannot represent: by role, which rows of a column are missing, and the
+    # unknown actions.
     invalid: dict[str, Any]
 
     def __len__(self) -> int:

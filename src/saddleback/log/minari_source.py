@@ -104,29 +104,18 @@ def _flatten(observations: Any) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class MinariSource(RowSource):
-    """The episodes of a Minari dataset, read in batches.
-
-    Attributes
-    ----------
-    dataset
-        The dataset.
-    n_actions, first_action
-        Its actions, first_action, first_action + 1, …; 0 actions if they are continuous.
-    prob_key
-        Key of the infos with the probabilities, or None for the usual ones.
-    shift
-        0 if the probability of action t is in row t of the infos, 1 if in row t + 1; None if there
-        are none.
-    has_tables
-        Whether the infos have the probabilities of all actions.
-    """
+    """The episodes of a Minari dataset, read in batches."""
 
     dataset: Any = None
+    # Its actions, first_action, first_action + 1, …; 0 actions if they are continuous.
     n_actions: int = 0
     first_action: int = 0
+    # Key of the infos with the probabilities, or None for the usual ones.
     prob_key: str | None = None
+    # 0 if the probability of action t is in row t of the infos, 1 if in row t + 1; None if there
+    # are none.
     shift: int | None = None
-    has_tables: bool = False
+    has_tables: bool = False  # whether the infos have the probabilities of all actions
 
     @property
     def kind(self) -> str:

@@ -37,23 +37,12 @@ class LogMetadata(msgspec.Struct):
 
 @dataclass(frozen=True, eq=False)
 class RowSource:
-    """A file, a table or a query that holds rows of a log.
+    """A file, a table or a query that holds rows of a log."""
 
-    Attributes
-    ----------
-    name
-        Path of the file, or a description.
-    rows
-        Number of rows.
-    schema
-        Arrow schema of the columns.
-    findings
-        Warnings about the source itself, such as a wrong file extension.
-    """
-
-    name: str
+    name: str  # path of the file, or a description
     rows: int
-    schema: Any
+    schema: Any  # Arrow schema of the columns
+    # Warnings about the source itself, such as a wrong file extension.
     findings: tuple[Finding, ...] = ()
 
     def read(self, columns: Sequence[str]) -> Iterator[Any]:

@@ -38,38 +38,20 @@ REQUIRED = ("episode_id", "action", "reward", "terminated", "truncated")
 
 @dataclass(frozen=True)
 class ColumnRoles:
-    """Columns of a log by their role.
+    """Columns of a log by their role."""
 
-    Attributes
-    ----------
-    names
-        Name in the log of each standard column it has.
-    observations, next_observations
-        Columns of the observation, and of the observation that followed a truncated last row.
-    as_list
-        Whether the observation is one column of fixed-size lists.
-    dimensions
-        Number of entries of an observation, categories not counted.
-    are_features
-        Whether the columns are features, ``phi_…``.
-    categorical
-        Columns of the observation that are categories.
-    tables
-        Columns of each table of probabilities, such as ``mu``, ``pi`` and ``next_pi``; of
-        continuous actions only ``action``.
-    actions
-        Columns of a continuous action; empty if actions are discrete.
-    """
-
-    names: Mapping[str, str]
+    names: Mapping[str, str]  # name in the log of each standard column it has
+    # Columns of the observation, and of the observation that followed a truncated last row.
     observations: tuple[str, ...]
     next_observations: tuple[str, ...]
-    as_list: bool
-    dimensions: int
-    are_features: bool
-    categorical: tuple[str, ...] = ()
+    as_list: bool  # whether the observation is one column of fixed-size lists
+    dimensions: int  # number of entries of an observation, categories not counted
+    are_features: bool  # whether the columns are features, ``phi_…``
+    categorical: tuple[str, ...] = ()  # columns of the observation that are categories
+    # Columns of each table of probabilities, such as ``mu``, ``pi`` and ``next_pi``; of continuous
+    # actions only ``action``.
     tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    actions: tuple[str, ...] = ()
+    actions: tuple[str, ...] = ()  # columns of a continuous action; empty if actions are discrete
 
     @property
     def all_columns(self) -> list[str]:

@@ -31,17 +31,10 @@ MAX_BLOCKS = 8
 
 @dataclass(frozen=True, eq=False)
 class TextSource(RowSource):
-    """A CSV file, or a file with one JSON object per line.
+    """A CSV file, or a file with one JSON object per line."""
 
-    Attributes
-    ----------
-    format
-        Format and compression.
-    delimiter, decimal
-        Characters between fields, and in numbers, of CSV.
-    """
-
-    format: FileFormat = field(default_factory=lambda: FileFormat("csv"))
+    format: FileFormat = field(default_factory=lambda: FileFormat("csv"))  # format and compression
+    # Characters between fields, and in numbers, of CSV.
     delimiter: str = ","
     decimal: str = "."
 

@@ -27,17 +27,11 @@ MIN_WEIGHT = 0.01
 
 @dataclass(frozen=True, eq=False)
 class ConsensusQ:
-    """A weighted sum of linear Q, one for each fold.
+    """A weighted sum of linear Q, one for each fold."""
 
-    Attributes
-    ----------
-    parts
-        Features of each basis, and its weights θ, [folds, K, m].
-    priorities
-        64-bit numbers of the sampled episodes, sorted: the fold is the remainder of the rank.
-    """
-
+    # Features of each basis, and its weights θ, [folds, K, m].
     parts: Sequence[tuple[Encoder, FloatArray]]
+    # 64-bit numbers of the sampled episodes, sorted: the fold is the remainder of the rank.
     priorities: OffsetArray
     remark = ""
 

@@ -37,55 +37,30 @@ MAX_COLUMNS = 12
 
 @dataclass(frozen=True)
 class ColumnCoverage:
-    """Coverage in one part of a column.
+    """Coverage in one part of a column."""
 
-    Attributes
-    ----------
-    column, where
-        The column, and the part of it as text.
-    share
-        Share of π's probability that lies there.
-    coverage
-        Share of that which is covered.
-    rows
-        Rows of the log there.
-    """
-
+    # The column, and the part of it as text.
     column: str
     where: str
-    share: float
-    coverage: float
-    rows: int
+    share: float  # share of π's probability that lies there
+    coverage: float  # share of that which is covered
+    rows: int  # rows of the log there
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """Coverage of a target policy by the data.
+    """Coverage of a target policy by the data."""
 
-    Attributes
-    ----------
-    coverage
-        Share of π's probability with at least 10 effective rows.
-    unvisited
-        Share without any: features, or combinations of them, that are never active.
-    rows
-        Harmonic mean of the effective rows of π's decisions.
-    action, where, taken, share
-        The region with the least data: an action (empty if actions are continuous) and a condition
-        on one column, the number of times it was taken there, and the share of π's probability in
-        it.
-    parts
-        Coverage along each column.
-    """
-
-    coverage: float
-    unvisited: float
-    rows: float
+    coverage: float  # share of π's probability with at least 10 effective rows
+    unvisited: float  # share without any: features, or combinations of them, that are never active
+    rows: float  # harmonic mean of the effective rows of π's decisions
+    # The region with the least data: an action (empty if actions are continuous) and a condition on
+    # one column, the number of times it was taken there, and the share of π's probability in it.
     action: str
     where: str
     taken: int
     share: float
-    parts: tuple[ColumnCoverage, ...] = ()
+    parts: tuple[ColumnCoverage, ...] = ()  # coverage along each column
 
     @property
     def description(self) -> str:

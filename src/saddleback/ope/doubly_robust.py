@@ -148,14 +148,9 @@ class QFit(Protocol):
 
 
 class CrossFitted:
-    """A linear Q for each fold of episodes, fitted to the other folds.
+    """A linear Q for each fold of episodes, fitted to the other folds: weights ``theta`` [folds, p].
 
-    Attributes
-    ----------
-    theta
-        Weights, [folds, p].
-    remark
-        Why Q is not unique, or empty.
+    ``remark`` tells why it is not unique, or is empty.
     """
 
     def __init__(

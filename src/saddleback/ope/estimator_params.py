@@ -17,12 +17,7 @@ class Parameterised:
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name.
-
-        Parameters
-        ----------
-        deep
-            Ignored; accepted for compatibility with scikit-learn.
+        """Return the parameters by name; ``deep`` is ignored, as scikit-learn has it.
 
         Examples
         --------

@@ -24,27 +24,15 @@ NEGLIGIBLE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class PolicyCounts:
-    """Sums over the rows of a log for one target policy, by cell of the observation or in total.
+    """Sums over the rows of a log for one target policy, by cell of the observation or in total."""
 
-    Attributes
-    ----------
-    action_mass
-        Σπ by action, [K].
-    totals
-        Σ of π's entropy, number of greedy rows, and Σ of π's probability on actions with μ = 0,
-        [3].
-    ratios
-        Σ of x = π(1{A=a}/μ − 1), of x², of π²(1/μ − 1) where a was taken, and of π², [4, cells, K].
-    residuals
-        Σ of 1{A=a} − μ and of μ(1 − μ), where all of μ is known, [2, cells, K].
-    min_propensity
-        The smallest propensity with which each action was taken, [K]; infinite if never.
-    """
-
-    action_mass: FloatArray
+    action_mass: FloatArray  # Σπ by action, [K]
+    # Σ of π's entropy, number of greedy rows, and Σ of π's probability on actions with μ = 0, [3].
     totals: FloatArray
+    # Σ of x = π(1{A=a}/μ − 1), of x², of π²(1/μ − 1) where a was taken, and of π², [4, cells, K].
     ratios: FloatArray
-    residuals: FloatArray
+    residuals: FloatArray  # Σ of 1{A=a} − μ and of μ(1 − μ), where all of μ is known, [2, cells, K]
+    # The smallest propensity with which each action was taken, [K]; infinite if never.
     min_propensity: FloatArray
 
     @classmethod
@@ -94,36 +82,18 @@ class PolicyCounts:
 
 @dataclass(frozen=True, eq=False)
 class LogCounts:
-    """Counts over a log.
+    """Counts over a log."""
 
-    Attributes
-    ----------
-    visits
-        Number of steps on which each feature was active, [p].
-    mass
-        For each target Σ|b| over the successor states, [T, p]: the features of its actions there.
-    returns
-        Terminated episodes by block, [B, 3]: number, Σ and Σ² of their discounted returns.
-    rewards
-        Smallest and largest reward, [2].
-    truncated_weight
-        Σγ^T over truncated episodes, [1].
-    lengths
-        Lengths of terminated episodes and the number of each, [n, 2].
-    altered
-        The numbers of `AlteredRows`, [14].
-    by_target
-        Counts for each target policy.
-    """
-
-    visits: FloatArray
+    visits: FloatArray  # number of steps on which each feature was active, [p]
+    # For each target Σ|b| over the successor states, [T, p]: the features of its actions there.
     mass: FloatArray
+    # Terminated episodes by block, [B, 3]: number, Σ and Σ² of their discounted returns.
     returns: FloatArray
-    rewards: FloatArray
-    truncated_weight: FloatArray
-    lengths: IntArray
-    altered: IntArray
-    by_target: tuple[PolicyCounts, ...]
+    rewards: FloatArray  # smallest and largest reward, [2]
+    truncated_weight: FloatArray  # Σγ^T over truncated episodes, [1]
+    lengths: IntArray  # lengths of terminated episodes and the number of each, [n, 2]
+    altered: IntArray  # the numbers of `AlteredRows`, [14]
+    by_target: tuple[PolicyCounts, ...]  # counts for each target policy
 
     @classmethod
     def of(

@@ -61,13 +61,8 @@ class EncodeOnce:
 class SegmentBatch:
     """A segment of a log, and what its reducers share.
 
-    Attributes
-    ----------
-    segment
-        The segment.
-    block_numbers
-        64-bit numbers of its episodes, [1 + new], in the order of `Segment.row_episode`; the
-        remainder is the block.
+    ``block_numbers`` are 64-bit numbers of its episodes, [1 + new], in the order of
+    `Segment.row_episode`; the remainder is the block.
     """
 
     def __init__(

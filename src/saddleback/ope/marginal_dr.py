@@ -55,26 +55,15 @@ DIRECTION_ROWS, CHUNK = 2000, 4096
 
 @dataclass(frozen=True, eq=False)
 class Fits:
-    """Cross-fitted candidates of one basis, R penalties.
+    """Cross-fitted candidates of one basis, R penalties."""
 
-    Attributes
-    ----------
-    penalties
-        Pooling and ridge of each.
-    start
-        q(s_0) of each episode under π, [R, E].
-    delta, ratio
-        TD error δ and marginal ratio w of each row, [R, n, m], at m steps of the task, with the
-        number of steps each stands for as a factor of w; m is 1 without a horizon.
-    theta
-        θ without each fold, [R, folds, p]; θ_H with a horizon.
-    """
-
-    penalties: list[tuple[float, float]]
-    start: FloatArray
+    penalties: list[tuple[float, float]]  # pooling and ridge of each
+    start: FloatArray  # q(s_0) of each episode under π, [R, E]
+    # TD error δ and marginal ratio w of each row, [R, n, m], at m steps of the task, with the
+    # number of steps each stands for as a factor of w; m is 1 without a horizon.
     delta: FloatArray
     ratio: FloatArray
-    theta: FloatArray
+    theta: FloatArray  # θ without each fold, [R, folds, p]; θ_H with a horizon
 
     def finite(self) -> Fits:
         """Return the candidates whose numbers are finite, and their sums of products as well."""

@@ -14,24 +14,12 @@ from saddleback.ope.partition import Column
 
 @dataclass(frozen=True)
 class PolicySummary:
-    """The target policy as evaluated on the rows of the log.
+    """The target policy as evaluated on the rows of the log."""
 
-    Attributes
-    ----------
-    mass
-        Share of its probability on each action, by name.
-    entropy
-        Mean entropy, relative to that of the uniform policy.
-    greedy
-        Share of rows where one action has nearly all of the probability.
-    description
-        A policy of continuous actions, in words.
-    """
-
-    mass: dict[str, float]
-    entropy: float
-    greedy: float
-    description: str = ""
+    mass: dict[str, float]  # share of its probability on each action, by name
+    entropy: float  # mean entropy, relative to that of the uniform policy
+    greedy: float  # share of rows where one action has nearly all of the probability
+    description: str = ""  # a policy of continuous actions, in words
 
     @classmethod
     def of(cls, counts: PolicyCounts, actions: Sequence[str], rows: int) -> PolicySummary:

@@ -74,15 +74,8 @@ def compute_statistics(
 class StatisticsReducer:
     """Accumulates the statistics of a log.
 
-    Parameters
-    ----------
-    log, setting, policies, features
-        The log, and what its statistics are computed for.
-    main
-        If given, only the first rule of this many first targets is kept by block; of other pairs
-        there are totals, and those of other targets only for the first rule.
-    sink
-        See `Sink`.
+    With ``main``, only the first rule of this many first targets is kept by block; of other pairs
+    there are totals, and those of other targets only for the first rule.
     """
 
     def __init__(
