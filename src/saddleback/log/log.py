@@ -353,10 +353,7 @@ class Log:
 
     def decoder(self, tables: Sequence[str] = ()) -> Decoder:
         """Return a decoder of the rows."""
-        return Decoder(
-            self.roles, self.action_names, self.n_actions, tables, self.categories,
-            self.reward_values,
-        )  # fmt: skip
+        return Decoder(self, tables)
 
     def reader(self, tables: Sequence[str] = ()) -> LogReader:
         """Return a pass over the log that also collects its findings and its summary."""
