@@ -22,10 +22,7 @@ from saddleback.log.row_source import READ_ERRORS, RowSource, unreadable
 class ParquetSource(RowSource):
     """A Parquet file."""
 
-    @property
-    def kind(self) -> str:
-        """Format, for messages."""
-        return "Parquet"
+    kind = "Parquet"
 
     def read(self, columns: Sequence[str]) -> Iterator[Any]:
         """Return the rows as record batches."""
@@ -46,12 +43,8 @@ class ParquetSource(RowSource):
 class ArrowSource(RowSource):
     """An Arrow file, such as Feather, or a stream of Arrow batches in a file."""
 
+    kind = "Arrow"
     is_stream: bool = False
-
-    @property
-    def kind(self) -> str:
-        """Format, for messages."""
-        return "Arrow"
 
     def read(self, columns: Sequence[str]) -> Iterator[Any]:
         """Return the rows as record batches."""

@@ -36,10 +36,7 @@ DAMAGES = (AttributeError, KeyError, MemoryError, RuntimeError, TypeError, Value
 class HDF5Source(RowSource):
     """An HDF5 file in the layout of D4RL."""
 
-    @property
-    def kind(self) -> str:
-        """Format, for messages."""
-        return "HDF5"
+    kind = "HDF5"
 
     def read(self, columns: Sequence[str]) -> Iterator[Any]:
         """Return the rows as record batches."""

@@ -106,6 +106,7 @@ def _flatten(observations: Any) -> FloatArray:
 class MinariSource(RowSource):
     """The episodes of a Minari dataset, read in batches."""
 
+    kind = "a Minari dataset"
     dataset: Any = None
     # Its actions, first_action, first_action + 1, …; 0 actions if they are continuous.
     n_actions: int = 0
@@ -116,11 +117,6 @@ class MinariSource(RowSource):
     # are none.
     shift: int | None = None
     has_tables: bool = False  # whether the infos have the probabilities of all actions
-
-    @property
-    def kind(self) -> str:
-        """Format, for messages."""
-        return "a Minari dataset"
 
     def episodes(self) -> Iterator[Episode]:
         """Return the episodes that have steps."""
