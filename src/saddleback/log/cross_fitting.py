@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from saddleback._typing import FloatArray, IntArray, OffsetArray
-from saddleback.log.episode_ids import hash_ids
+from saddleback.log.episode_hashes import hash_ids
 from saddleback.policies import Policy
 
 FOLDS = 5

@@ -14,7 +14,7 @@ from saddleback.log.arrow_decode import DecodedRows
 from saddleback.log.category_codes import CategoryCodes
 from saddleback.log.column_types import FLAGS
 from saddleback.log.diagnostics import Finding, ProblemCounter
-from saddleback.log.episode_ids import EpisodeIds
+from saddleback.log.episode_hashes import EpisodeIds
 from saddleback.log.outliers import Outliers
 from saddleback.log.propensity_checks import TOLERANCE, PropensityChecks
 

@@ -20,9 +20,8 @@ import numpy as np
 from saddleback._typing import BoolArray, FloatArray, IntArray, OffsetArray
 from saddleback.log.arrow_decode import DecodedRows, join
 from saddleback.log.diagnostics import Finding, ProblemCounter
-from saddleback.log.episode_ids import hash_ids
+from saddleback.log.episode_hashes import hash_ids, hash_rows
 from saddleback.log.row_checks import DROP_AUTORESET, MESSAGES, finite_rows
-from saddleback.log.row_hash import hash_rows
 
 if TYPE_CHECKING:
     from saddleback.log.log import Log

@@ -148,7 +148,7 @@ class QFit(Protocol):
 
 
 class CrossFitted:
-    """A linear Q for each fold of episodes, fitted to the other folds: weights ``theta`` [folds, p].
+    """A linear Q for each fold of episodes, with weights ``theta`` [folds, p] of the other folds.
 
     ``remark`` tells why it is not unique, or is empty.
     """

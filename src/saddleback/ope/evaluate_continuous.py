@@ -22,8 +22,8 @@ from saddleback.log import Finding, Log
 from saddleback.log.behaviour_target import NAME, check_name_not_reserved
 from saddleback.log.continuous_targets import ContinuousTarget, as_continuous_targets
 from saddleback.log.diagnostics import raise_errors
+from saddleback.log.episode_hashes import Fingerprints
 from saddleback.log.episode_returns import EpisodeReturns
-from saddleback.log.fingerprints import Fingerprints
 from saddleback.ope.action_candidates import action_candidates
 from saddleback.ope.action_evidence import (
     MAX_STATES,

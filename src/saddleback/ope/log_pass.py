@@ -23,7 +23,7 @@ from saddleback.features import Active, Features
 from saddleback.features.base import check_feature_rows, encode
 from saddleback.log import Log, Segment, Target
 from saddleback.log.diagnostics import raise_errors
-from saddleback.log.episode_blocks import BlockNumbers
+from saddleback.log.episode_hashes import BlockNumbers
 from saddleback.log.reader import LogReader
 
 Job = Callable[[], object]

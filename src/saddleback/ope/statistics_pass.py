@@ -26,8 +26,8 @@ from saddleback.features import Features
 from saddleback.log import Log, Segment, Target
 from saddleback.log.altered_rows import AlteredRows
 from saddleback.log.diagnostics import raise_errors
+from saddleback.log.episode_hashes import Fingerprints
 from saddleback.log.episode_returns import EpisodeReturns
-from saddleback.log.fingerprints import Fingerprints
 from saddleback.log.reader import LogReader
 from saddleback.log.summary import undiscounted_error
 from saddleback.log.target_policies import as_targets
