@@ -11,7 +11,7 @@ import numpy as np
 from saddleback._typing import BoolArray, FloatArray
 from saddleback.errors import ESTIMATE_PROPENSITIES, Fix
 from saddleback.log.arrow_decode import DecodedRows
-from saddleback.log.category_codes import CategoryCodes
+from saddleback.log.categories import CategoryCodes
 from saddleback.log.column_types import FLAGS
 from saddleback.log.diagnostics import Finding, ProblemCounter
 from saddleback.log.episode_hashes import EpisodeIds

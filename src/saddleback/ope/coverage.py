@@ -19,6 +19,7 @@ import numpy as np
 from saddleback._typing import FloatArray, IntArray
 from saddleback.engine import copies_of
 from saddleback.features import Features
+from saddleback.log import Segment
 from saddleback.ope.partition import Column
 from saddleback.ope.statistics import Statistics
 
@@ -106,6 +107,23 @@ def _quadratic(inverse: FloatArray, at: IntArray, value: FloatArray) -> FloatArr
     dense = np.zeros((len(at), len(inverse)))
     np.put_along_axis(dense, at, value, axis=1)
     return np.asarray(((dense @ inverse) * dense).sum(axis=1))
+
+
+class ActionCounts:
+    """Target-independent counts of actions along each column."""
+
+    def __init__(self, n_actions: int, columns: list[Column]) -> None:
+        self._columns = columns
+        self.taken = [np.zeros((len(column.edges) + 1, n_actions)) for column in columns]
+
+    def add(self, segment: Segment) -> None:
+        """Add the next segment."""
+        states = segment.observations[segment.states]
+        K = self.taken[0].shape[1] if self.taken else 1
+        for k, column in enumerate(self._columns):
+            at = column.find(states[:, k]) * K + segment.actions
+            added = np.bincount(at, minlength=self.taken[k].size)
+            self.taken[k] += added.reshape(self.taken[k].shape)
 
 
 def measure_coverage(

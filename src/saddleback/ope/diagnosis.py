@@ -13,13 +13,12 @@ from saddleback._progress import Progress, split_progress
 from saddleback._typing import FloatArray
 from saddleback.ope.approximation_gap import Gap, gap_allowance, ridge_gap, trace_gap, unvisited_gap
 from saddleback.ope.baseline import Baseline, excess_over
-from saddleback.ope.calibration import calibration, uncovered
 from saddleback.ope.consensus import NOISE, Consensus
 from saddleback.ope.coverage import MIN_REGION_SHARE, MIN_ROWS, Coverage
 from saddleback.ope.evidence import Evidence
 from saddleback.ope.gates import BANDIT_CHECKS, CHECKS
-from saddleback.ope.log_counts import LogCounts, PolicyCounts
-from saddleback.ope.policy_summary import PolicySummary
+from saddleback.ope.log_counts import LogCounts
+from saddleback.ope.policy_counts import PolicyCounts, PolicySummary, calibration, uncovered
 from saddleback.ope.sandwich import (
     ESTIMAND,
     NEGLIGIBLE_ERROR,

@@ -47,9 +47,10 @@ from saddleback.ope.feature_spec import is_automatic
 from saddleback.ope.fqe import fqe_estimate
 from saddleback.ope.joint_features import as_joint_features, describe
 from saddleback.ope.joint_statistics import JointSums, SampledPolicy
-from saddleback.ope.log_counts import LogCounts, PolicyCounts
+from saddleback.ope.log_counts import LogCounts
 from saddleback.ope.log_pass import Job, SegmentBatch, read_log
 from saddleback.ope.methods import continuous_methods
+from saddleback.ope.policy_counts import PolicyCounts
 from saddleback.ope.result import Evaluation
 from saddleback.ope.sample_consensus import (
     ESTIMATE_ROWS,

@@ -14,13 +14,12 @@ from saddleback.engine import EpisodeFold
 from saddleback.log import Log, Target
 from saddleback.log.sample import StridedSample
 from saddleback.ope.approximation_gap import ResidualProblem
-from saddleback.ope.coverage import Coverage, measure_coverage
+from saddleback.ope.coverage import ActionCounts, Coverage, measure_coverage
 from saddleback.ope.diagnosis import Measurements
 from saddleback.ope.episode_weights import Trajectories
-from saddleback.ope.log_counts import PolicyCounts
 from saddleback.ope.log_pass import EncodeOnce, Job, SegmentBatch
 from saddleback.ope.partition import Cells, Column
-from saddleback.ope.policy_summary import ActionCounts
+from saddleback.ope.policy_counts import PolicyCounts
 from saddleback.ope.sample_consensus import SampleConsensus
 from saddleback.ope.sandwich import ESTIMAND, interval_from_scores, student_interval
 from saddleback.ope.scoring_pass import EpisodeScores, ScoreReducer
