@@ -35,12 +35,9 @@ class ConsensusQ:
     priorities: OffsetArray
     remark = ""
 
-    def fold_of(self, batch: SegmentBatch) -> IntArray:
-        """Return the fold of each episode of a segment."""
-        return np.searchsorted(self.priorities, batch.block_numbers) % FOLDS
-
-    def __call__(self, batch: SegmentBatch, states: Any, fold: IntArray) -> FloatArray:
-        """Return Q [n, K] of some states of a segment, in episodes of these folds [n]."""
+    def __call__(self, batch: SegmentBatch, states: Any, episode: IntArray) -> FloatArray:
+        """Return Q [n, K] of some states of a segment, given the number of their episode, [n]."""
+        fold = (np.searchsorted(self.priorities, batch.block_numbers) % FOLDS)[episode]
         observations = batch.segment.observations[states]
         values = np.zeros((len(observations), self.parts[0][1].shape[1]))
         for encode, theta in self.parts:
