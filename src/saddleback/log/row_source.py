@@ -6,7 +6,7 @@ import difflib
 import json
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -102,6 +102,25 @@ class RowSource:
             fix = "Write the file again, or remove its metadata under the key saddleback."
             raise LogError(Finding("E194", f"{message} {fix}"))
         return metadata
+
+
+def log_table(columns: Mapping[str, Any]) -> Any:
+    """Return columns of a log as a table: of a matrix one for each entry, and unknown states null.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> log_table({"reward": np.zeros(2), "next_obs": np.array([[np.nan], [1.0]])}).to_pydict()
+    {'reward': [0.0, 0.0], 'next_obs_0': [None, 1.0]}
+    """
+    arrays = {}
+    for name, values in columns.items():
+        entries = {name: values}
+        if values.ndim > 1:
+            entries = {f"{name}_{j}": column for j, column in enumerate(values.T)}
+        for entry, column in entries.items():
+            arrays[entry] = pa.array(column, from_pandas=name.startswith("next_"))
+    return pa.table(arrays)
 
 
 def metadata_problem(metadata: Any) -> str:
