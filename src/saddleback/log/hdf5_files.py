@@ -21,7 +21,7 @@ from saddleback.errors import InvalidParameter
 from saddleback.log import row_source
 from saddleback.log.diagnostics import Finding, LogError
 from saddleback.log.file_format import FileFormat, extension_finding
-from saddleback.log.row_source import READ_ERRORS, RowSource, log_table, unreadable
+from saddleback.log.row_source import RowSource, log_table, reading
 
 REQUIRED = ("observations", "actions", "rewards", "terminals")
 LOG_PROBABILITIES = "infos/action_log_probs"
@@ -104,17 +104,12 @@ def _matrix(array: Any) -> FloatArray:
 
 @contextmanager
 def _open(path: str) -> Iterator[Any]:
-    """Open an HDF5 file; report what a damaged one raises as an error of the log."""
+    """Open an HDF5 file."""
     try:
         import h5py
     except ImportError:
         raise InvalidParameter(
             f"{path} is HDF5, which needs h5py: pip install 'saddleback[hdf5]'"
         ) from None
-    try:
-        with h5py.File(path, "r") as file:
-            yield file
-    except LogError:
-        raise
-    except (*READ_ERRORS, *DAMAGES) as error:
-        raise LogError(unreadable(path, "HDF5", error)) from None
+    with reading(path, "HDF5", *DAMAGES), h5py.File(path, "r") as file:
+        yield file

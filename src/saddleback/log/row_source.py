@@ -7,6 +7,7 @@ import json
 import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -155,6 +156,17 @@ def _similar_file(path: str) -> str:
         return f" There is no folder {folder}." if folder else ""
     close = difflib.get_close_matches(name, files, n=1, cutoff=0.75)
     return f" Did you mean {os.path.join(folder, close[0])}?" if close else ""
+
+
+@contextmanager
+def reading(path: str, kind: str, *others: type[Exception]) -> Iterator[None]:
+    """Report `READ_ERRORS`, and ``others`` that a damaged file raises, as an error of the log."""
+    try:
+        yield
+    except LogError:
+        raise
+    except (*READ_ERRORS, *others) as error:
+        raise LogError(unreadable(path, kind, error)) from None
 
 
 def unreadable(path: str, kind: str, error: Exception | str) -> Finding:
