@@ -61,7 +61,7 @@ class Coverage:
     where: str
     taken: int
     share: float
-    parts: tuple[ColumnCoverage, ...] = ()  # coverage along each column
+    parts: tuple[ColumnCoverage, ...]  # coverage along each column
 
     @property
     def description(self) -> str:

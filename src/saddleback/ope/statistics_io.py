@@ -33,14 +33,8 @@ SCHEMA = 8
 """Version of the file layout."""
 
 STATISTICS_ARRAYS = (
-    "steps",
-    "episodes",
-    "squares",
-    "kappa_squares",
-    "ids",
-    "fingerprints",
-    "unfinished",
-)
+    "steps", "episodes", "squares", "kappa_squares", "ids", "fingerprints", "unfinished",
+)  # fmt: skip
 COUNT_ARRAYS = ("returns", "rewards", "truncated_weight", "lengths", "altered")
 POLICY_ARRAYS = ("action_mass", "totals", "ratios", "residuals", "min_propensity")
 
