@@ -5,7 +5,7 @@ import pytest
 
 from helpers.logs import columns, mixed
 from saddleback.log import Log, row_source
-from saddleback.log.fingerprints import Fingerprints
+from saddleback.log.episode_hashes import Fingerprints
 
 
 def fingerprints(log):

@@ -10,7 +10,7 @@ from helpers.log_cases import error_matching
 from helpers.logs import columns, content, mixed
 from saddleback import GES, errors, features
 from saddleback.log import Log, LogError, estimate_behaviour, propensity_estimation
-from saddleback.log.episode_ids import hash_ids
+from saddleback.log.episode_hashes import hash_ids
 from saddleback.ope.statistics import Statistics
 
 

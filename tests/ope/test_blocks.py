@@ -10,7 +10,7 @@ from helpers.decision_logs import FOURIER, target
 from helpers.intervals import interval_from_blocks
 from helpers.logs import columns
 from helpers.verdicts import TARGET, walk_log
-from saddleback.log.episode_blocks import BlockNumbers
+from saddleback.log.episode_hashes import BlockNumbers
 
 DATA = columns([7] * 50 + [3] * 50, "terminated", seed=4)
 THREE_COLUMNS = columns(

@@ -15,7 +15,7 @@ from helpers.decision_logs import (
 from helpers.logs import columns
 from helpers.verdicts import gate_of
 from saddleback.features import Custom
-from saddleback.ope.calibration import behaviour_deviation, ratio_deviation
+from saddleback.ope.policy_counts import behaviour_deviation, ratio_deviation
 
 pytestmark = pytest.mark.usefixtures("no_opinion")
 

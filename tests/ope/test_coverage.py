@@ -19,9 +19,8 @@ from helpers.decision_logs import (
 )
 from helpers.logs import mixed
 from saddleback.features import Custom, OneHot
-from saddleback.ope.coverage import inverse_effective_rows, measure_coverage
+from saddleback.ope.coverage import ActionCounts, inverse_effective_rows, measure_coverage
 from saddleback.ope.partition import Column
-from saddleback.ope.policy_summary import ActionCounts
 
 
 def test_effective_rows_of_one_hot_features_are_visits():

@@ -17,8 +17,7 @@ from helpers.decision_logs import (
 )
 from helpers.logs import columns
 from saddleback.features import Custom
-from saddleback.ope.log_counts import PolicyCounts
-from saddleback.ope.policy_summary import PolicySummary
+from saddleback.ope.policy_counts import PolicyCounts, PolicySummary
 from saddleback.ope.statistics_io import load_statistics, save_statistics
 
 

@@ -12,7 +12,7 @@ from helpers.logs import columns, mixed
 from saddleback import GES, GTB, errors
 from saddleback.features import Custom, Fourier, RandomFourier
 from saddleback.log import Log, LogError
-from saddleback.log.fingerprints import overlap
+from saddleback.log.episode_hashes import overlap
 from saddleback.ope.feature_spec import as_features
 from saddleback.ope.statistics import Statistics
 from saddleback.ope.statistics_io import save_statistics

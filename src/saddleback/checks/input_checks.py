@@ -15,7 +15,7 @@ from saddleback.checks.rule_checks import CheckFailed
 from saddleback.errors import SaddlebackError
 from saddleback.features import Active, Features
 from saddleback.log import Log, LogError
-from saddleback.log.fingerprints import Fingerprints
+from saddleback.log.episode_hashes import Fingerprints
 from saddleback.log.policy_query import check_policy_rows
 
 SHORT_SEGMENT = 50

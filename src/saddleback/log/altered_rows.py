@@ -14,51 +14,29 @@ from saddleback.log.diagnostics import format_rows
 class AlteredRows:
     """Numbers of rows and episodes that are not used as they are in the log.
 
-    Attributes
-    ----------
-    rows, episodes, terminated
-        Size of the log, and the number of episodes that terminated, with a flag.
-    stops
-        Episodes that stop without a flag, which are treated as truncated.
-    lost
-        Last transitions that were dropped, since their next observation is unknown.
-    bad_episodes, bad_rows
-        Episodes, and their rows, that were dropped because they contain NaN or infinities.
-    reset_rows
-        Rows of automatic resets that were dropped.
-    clipped
-        Propensities below the smallest one allowed, which were raised to it.
-    outlying
-        Rows with outliers; see `saddleback.log.outliers`.
-    outside
-        Rows with an observation outside the box of the features, which is clipped to it.
-    filled
-        Missing rewards that were filled in.
-    marked
-        Episodes without a flag that were marked as ended.
-    estimated
-        Missing propensities that were estimated.
-
     Examples
     --------
     >>> AlteredRows(rows=700, episodes=100, terminated=56, stops=44, lost=44).dropped
     0.44
     """
 
+    # Size of the log, and the number of episodes that terminated, with a flag.
     rows: int = 0
     episodes: int = 0
     terminated: int = 0
-    stops: int = 0
-    lost: int = 0
+    stops: int = 0  # episodes that stop without a flag, which are treated as truncated
+    lost: int = 0  # last transitions that were dropped, since their next observation is unknown
+    # Episodes, and their rows, that were dropped because they contain NaN or infinities.
     bad_episodes: int = 0
     bad_rows: int = 0
-    reset_rows: int = 0
-    clipped: int = 0
-    outlying: int = 0
+    reset_rows: int = 0  # rows of automatic resets that were dropped
+    clipped: int = 0  # propensities below the smallest one allowed, which were raised to it
+    outlying: int = 0  # rows with outliers; see `saddleback.log.outliers`
+    # Rows with an observation outside the box of the features, which is clipped to it.
     outside: int = 0
-    filled: int = 0
-    marked: int = 0
-    estimated: int = 0
+    filled: int = 0  # missing rewards that were filled in
+    marked: int = 0  # episodes without a flag that were marked as ended
+    estimated: int = 0  # missing propensities that were estimated
 
     @property
     def array(self) -> IntArray:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from saddleback._typing import BoolArray, FloatArray, IntArray
-from saddleback.log.categories import Categories, one_hot
+from saddleback.log.categories import one_hot
 from saddleback.log.column_types import decode_dictionary, is_text
 from saddleback.log.diagnostics import MAX_LOCATIONS, Finding, Location, LogError
-from saddleback.log.schema import ColumnRoles
 from saddleback.log.text_rewards import decode_rewards
+
+if TYPE_CHECKING:
+    from saddleback.log.log import Log
 
 YES, NO = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")
 """Words for flags, in any case."""
@@ -27,49 +28,28 @@ TABLES = dict[str, FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class DecodedRows:
-    """Consecutive rows of a log.
+    """Consecutive rows of a log."""
 
-    Attributes
-    ----------
-    first
-        Number of the first row in the log.
-    ids
-        Episode of each row, as an Arrow array.
-    starts
-        Whether a row begins an episode: its id differs from that of the previous row.
-    position
-        Steps since the episode began, counted.
-    step
-        Step numbers of the log, or None.
-    observations, next_observations
-        [n, d]; the latter is None without such columns, and NaN where the value is missing.
-    actions
-        Index of the action, −1 if it is not a known action; 0 if actions are continuous.
-    rewards, terminated, truncated
-        Columns of the log.
-    propensity
-        μ of the logged action, or None.
-    tables
-        Tables of probabilities [n, K] by name, ``mu``, ``pi``, ``next_pi``, …; continuous actions
-        are the table ``action``.
-    invalid
-        Values that the arrays cannot represent: by role, which rows of a column are missing, and
-        the unknown actions.
-    """
-
-    first: int
-    ids: Any
+    first: int  # number of the first row in the log
+    ids: Any  # episode of each row, as an Arrow array
+    # Whether a row begins an episode: its id differs from that of the previous row.
     starts: BoolArray
-    position: IntArray
-    step: IntArray | None
+    position: IntArray  # steps since the episode began, counted
+    step: IntArray | None  # step numbers of the log, or None
+    # [n, d]; the latter is None without such columns, and NaN where the value is missing.
     observations: FloatArray
     next_observations: FloatArray | None
+    # Index of the action, −1 if it is not a known action; 0 if actions are continuous.
     actions: IntArray
     rewards: FloatArray
     terminated: BoolArray
     truncated: BoolArray
-    propensity: FloatArray | None
+    propensity: FloatArray | None  # μ of the logged action, or None
+    # Tables of probabilities [n, K] by name, ``mu``, ``pi``, ``next_pi``, …; continuous actions are
+    # the table ``action``.
     tables: TABLES
+    # Values that the arrays cannot represent: by role, which rows of a column are missing, and the
+    # unknown actions.
     invalid: dict[str, Any]
 
     def __len__(self) -> int:
@@ -122,19 +102,11 @@ def join(one: DecodedRows | None, other: DecodedRows) -> DecodedRows:
 class Decoder:
     """Decodes consecutive record batches; remembers the last episode of the previous batch."""
 
-    def __init__(
-        self,
-        roles: ColumnRoles,
-        actions: Sequence[str] | None,
-        n_actions: int,
-        tables: Iterable[str],
-        categories: Categories = MappingProxyType({}),
-        reward_values: Mapping[str, float] | None = None,
-    ) -> None:
-        self._roles, self._actions, self._n_actions = roles, actions, n_actions
-        self._numbers_are_names = action_numbers(actions or ()) is not None
-        self._tables = [name for name in tables if name in roles.tables]
-        self._categories, self._reward_values = categories, reward_values
+    def __init__(self, log: Log, tables: Iterable[str]) -> None:
+        self._roles, self._actions = log.roles, log.action_names
+        self._numbers_are_names = action_numbers(self._actions) is not None
+        self._tables = [name for name in tables if name in log.roles.tables]
+        self._categories, self._reward_values = log.categories, log.reward_values
         self._row, self._last_id, self._length = 0, None, 0
 
     def __call__(self, batch: Any) -> DecodedRows:
@@ -204,14 +176,11 @@ class Decoder:
         return as_floats(column) if rewards is None else rewards
 
     def _matrix(self, batch: Any, columns: tuple[str, ...]) -> FloatArray:
-        if self._roles.as_list and columns in (
-            self._roles.observations, self._roles.next_observations
-        ):  # fmt: skip
-            return _list_matrix(batch.column(columns[0]), self._roles.dimensions)
-        if self._categories and columns in (
-            self._roles.observations, self._roles.next_observations
-        ):  # fmt: skip
-            return self._encoded(batch, columns)
+        if columns in (self._roles.observations, self._roles.next_observations):
+            if self._roles.as_list:
+                return _list_matrix(batch.column(columns[0]), self._roles.dimensions)
+            if self._categories:
+                return self._encoded(batch, columns)
         matrix = np.empty((batch.num_rows, len(columns)))
         for j, name in enumerate(columns):
             matrix[:, j] = as_floats(batch.column(name))
@@ -241,10 +210,10 @@ class Decoder:
         column = decode_dictionary(column)
         if not is_text(column.type) and not self._numbers_are_names:
             values = as_floats(column)
-            legal = (values >= 0) & (values < self._n_actions)
+            legal = (values >= 0) & (values < len(self._actions))
             indices = np.where(legal, values, -1).astype(np.int64)
         else:
-            names = pa.array(self._actions or [], type=pa.large_string())
+            names = pa.array(self._actions, type=pa.large_string())
             texts = column.cast(pa.large_string())
             matches = pc.index_in(texts, value_set=names, skip_nulls=True).fill_null(-1)
             indices = np.asarray(matches.to_numpy(zero_copy_only=False), dtype=np.int64)

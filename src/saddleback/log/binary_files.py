@@ -13,19 +13,15 @@ import pyarrow.parquet as pq
 
 from saddleback._paths import output_file
 from saddleback.log import row_source
-from saddleback.log.diagnostics import LogError
 from saddleback.log.file_format import FileFormat, extension_finding
-from saddleback.log.row_source import READ_ERRORS, RowSource, unreadable
+from saddleback.log.row_source import RowSource, reading
 
 
 @dataclass(frozen=True, eq=False)
 class ParquetSource(RowSource):
     """A Parquet file."""
 
-    @property
-    def kind(self) -> str:
-        """Format, for messages."""
-        return "Parquet"
+    kind = "Parquet"
 
     def read(self, columns: Sequence[str]) -> Iterator[Any]:
         """Return the rows as record batches."""
@@ -46,12 +42,8 @@ class ParquetSource(RowSource):
 class ArrowSource(RowSource):
     """An Arrow file, such as Feather, or a stream of Arrow batches in a file."""
 
+    kind = "Arrow"
     is_stream: bool = False
-
-    @property
-    def kind(self) -> str:
-        """Format, for messages."""
-        return "Arrow"
 
     def read(self, columns: Sequence[str]) -> Iterator[Any]:
         """Return the rows as record batches."""
@@ -94,24 +86,19 @@ def _arrow_batches(path: str, is_stream: bool, options: Any) -> Iterator[Any]:
 
 @contextmanager
 def _open_arrow(path: str, is_stream: bool, options: Any = None) -> Iterator[Any]:
-    """Open an Arrow file; report what a damaged one raises as an error of the log."""
     opener = pa.ipc.open_stream if is_stream else pa.ipc.open_file
-    try:
-        with pa.OSFile(path) as file, opener(file, options=options) as reader:
-            yield reader
-    except READ_ERRORS as error:
-        raise LogError(unreadable(path, "Arrow", error)) from None
+    with reading(path, "Arrow"), pa.OSFile(path) as file, opener(file, options=options) as reader:
+        yield reader
 
 
 @contextmanager
 def open_parquet(name: str) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file; report what a damaged one raises as an error of the log."""
-    try:
-        # Without buffering ahead, which would load the entire file.
-        with pq.ParquetFile(name, pre_buffer=False, page_checksum_verification=True) as file:
-            yield file
-    except READ_ERRORS as error:
-        raise LogError(unreadable(name, "Parquet", error)) from None
+    """Open a Parquet file without buffering ahead, which would load all of it."""
+    with (
+        reading(name, "Parquet"),
+        pq.ParquetFile(name, pre_buffer=False, page_checksum_verification=True) as file,
+    ):
+        yield file
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from saddleback.errors import InvalidParameter
 from saddleback.log.binary_files import new_parquet
 from saddleback.log.log import Log
 from saddleback.log.policy_query import query_policy
+from saddleback.log.row_source import log_table
 from saddleback.policies import Policy
 from saddleback.problem import Problem
 
@@ -109,17 +110,13 @@ def _table(
     mu: FloatArray,
 ) -> Any:
     """Return the columns of a log, with the next observation of truncated rows only."""
-    columns: dict[str, Any] = {"episode_id": episode, "step": step}
-    columns |= {f"obs_{j}": column for j, column in enumerate(observations.T)}
-    columns |= {
+    following = np.where(truncated[:, None], next_observations, np.nan)
+    return log_table({
+        "episode_id": episode, "step": step, "obs": observations,
         "action": actions.astype(np.int32), "reward": rewards, "terminated": terminated,
-        "truncated": truncated,
-    }  # fmt: skip
-    for j, column in enumerate(next_observations.T):
-        columns[f"next_obs_{j}"] = pa.array(column, mask=~truncated)
-    columns["behavior_prob"] = mu[np.arange(len(mu)), actions]
-    columns |= {f"mu_{a}": column for a, column in enumerate(mu.T)}
-    return pa.table(columns)
+        "truncated": truncated, "next_obs": following,
+        "behavior_prob": mu[np.arange(len(mu)), actions], "mu": mu,
+    })  # fmt: skip
 
 
 def _simulate(

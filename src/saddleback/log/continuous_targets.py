@@ -44,15 +44,6 @@ SYMMETRIC = 1e-9
 class ContinuousTarget(Target):
     """A target policy of continuous actions.
 
-    Attributes
-    ----------
-    form
-        The policy: Gaussian, a sampler, or a function.
-    size
-        Number of entries of an action.
-    names
-        Names of the entries of an observation.
-
     Examples
     --------
     >>> target = ContinuousTarget("new", "", form=lambda obs: 2.0 * obs, size=1, names=("x",))
@@ -60,9 +51,9 @@ class ContinuousTarget(Target):
     array([[1.]])
     """
 
-    form: Any = None
-    size: int = 1
-    names: tuple[str, ...] = ()
+    form: Any = None  # the policy: Gaussian, a sampler, or a function
+    size: int = 1  # number of entries of an action
+    names: tuple[str, ...] = ()  # names of the entries of an observation
 
     def probabilities(self, segment: Segment, n_actions: int) -> FloatArray:
         """Return 1 in each state: the action as a whole is the only one, [m, 1]."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from saddleback._typing import FloatArray, IntArray, OffsetArray
-from saddleback.log.episode_ids import hash_ids
+from saddleback.log.episode_hashes import hash_ids
 from saddleback.policies import Policy
 
 FOLDS = 5
@@ -24,16 +24,6 @@ FOLDS = 5
 class CrossFittedPolicy:
     """μ̂ fitted to a log, and fits without each fold of its episodes.
 
-    Attributes
-    ----------
-    policy
-        Fitted to all episodes; for states that are in none of them.
-    others
-        Fitted to the episodes outside each fold.
-    ids, fold
-        Hashes of the ids of the episodes, sorted, and the fold of each; folds depend on what
-        episodes contain, not on their ids.
-
     Examples
     --------
     >>> constant = lambda p: lambda states: np.full((len(states), 1), p)
@@ -43,8 +33,10 @@ class CrossFittedPolicy:
     array([0.2, 0.3, 0.1])
     """
 
-    policy: Policy
-    others: tuple[Policy, ...]
+    policy: Policy  # fitted to all episodes; for states that are in none of them
+    others: tuple[Policy, ...]  # fitted to the episodes outside each fold
+    # Hashes of the ids of the episodes, sorted, and the fold of each; folds depend on what episodes
+    # contain, not on their ids.
     ids: OffsetArray
     fold: IntArray
 

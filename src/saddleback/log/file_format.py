@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from saddleback._paths import usual_format
 from saddleback.log.diagnostics import Finding, LogError
-from saddleback.log.row_source import READ_ERRORS, unreadable
+from saddleback.log.row_source import reading
 
 NAMES = {
     "parquet": "Parquet", "arrow": "Arrow", "stream": "Arrow", "csv": "CSV", "json": "JSON lines",
@@ -75,15 +75,13 @@ def recognise(path: str) -> FileFormat:
     'JSON lines'
     """
     usual = usual_format(path)[0]
-    try:
+    with reading(path, NAMES[usual or "parquet"]):
         with open(path, "rb") as file:
             start = file.read(SAMPLE)
         compression = next((c for magic, c in COMPRESSED.items() if start.startswith(magic)), None)
         if compression is not None:
             with open_bytes(path, compression) as stream:
                 start = stream.read(SAMPLE)
-    except READ_ERRORS as error:
-        raise LogError(unreadable(path, NAMES[usual or "parquet"], error)) from None
     kind = next((kind for magic, kind in MAGIC.items() if start.startswith(magic)), None)
     if kind is not None:
         if compression is not None:

@@ -15,14 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from saddleback._typing import FloatArray
 from saddleback.errors import InvalidParameter
 from saddleback.log import row_source
 from saddleback.log.diagnostics import Finding, LogError
 from saddleback.log.file_format import FileFormat, extension_finding
-from saddleback.log.row_source import READ_ERRORS, RowSource, unreadable
+from saddleback.log.row_source import RowSource, log_table, reading
 
 REQUIRED = ("observations", "actions", "rewards", "terminals")
 LOG_PROBABILITIES = "infos/action_log_probs"
@@ -36,10 +35,7 @@ DAMAGES = (AttributeError, KeyError, MemoryError, RuntimeError, TypeError, Value
 class HDF5Source(RowSource):
     """An HDF5 file in the layout of D4RL."""
 
-    @property
-    def kind(self) -> str:
-        """Format, for messages."""
-        return "HDF5"
+    kind = "HDF5"
 
     def read(self, columns: Sequence[str]) -> Iterator[Any]:
         """Return the rows as record batches."""
@@ -47,7 +43,7 @@ class HDF5Source(RowSource):
         with _open(self.name) as file:
             for start in range(0, self.rows, row_source.BATCH):
                 table, episode = _rows(file, slice(start, start + row_source.BATCH), episode)
-                yield pa.RecordBatch.from_pydict({name: table[name] for name in columns})
+                yield from table.select(list(columns)).to_batches()
 
 
 def open_hdf5_source(path: str, detected: FileFormat) -> RowSource:
@@ -69,38 +65,34 @@ def open_hdf5_source(path: str, detected: FileFormat) -> RowSource:
                 f"{LOG_PROBABILITIES} of {path} has shape {shape}: one number per row is needed."
             )
             raise LogError(Finding("E190", message))
-        schema = pa.table(_rows(file, slice(0, 1), 0)[0]).schema
+        schema = _rows(file, slice(0, 1), 0)[0].schema
     return HDF5Source(path, rows, schema, extension_finding(path, detected))
 
 
-def _rows(file: Mapping[str, Any], rows: slice, episode: int) -> tuple[dict[str, Any], int]:
-    """Return some rows as columns of a log, and the number of the episode that follows them."""
+def _rows(file: Mapping[str, Any], rows: slice, episode: int) -> tuple[Any, int]:
+    """Return some rows as a table of a log, and the number of the episode that follows them."""
     terminated = np.asarray(file["terminals"][rows]).astype(np.bool_).ravel()
     truncated = np.zeros_like(terminated)
     if "timeouts" in file:
         truncated = np.asarray(file["timeouts"][rows]).astype(np.bool_).ravel() & ~terminated
     ended = np.cumsum(terminated | truncated, dtype=np.int64)
-    table: dict[str, Any] = {"episode_id": episode + ended - (terminated | truncated)}
-    table |= _numbered("obs", _matrix(file["observations"][rows]))
     actions = np.asarray(file["actions"][rows])
-    if actions.size == len(terminated) and actions.dtype.kind in "iub":
-        table["action"] = actions.ravel().astype(np.int64)
-    else:
-        table |= _numbered("action", _matrix(actions))
+    discrete = actions.size == len(terminated) and actions.dtype.kind in "iub"
+    columns: dict[str, Any] = {
+        "episode_id": episode + ended - (terminated | truncated),
+        "obs": _matrix(file["observations"][rows]),
+        "action": actions.ravel().astype(np.int64) if discrete else _matrix(actions),
+    }
     if LOG_PROBABILITIES in file:
-        table["behavior_logp"] = np.asarray(file[LOG_PROBABILITIES][rows], float).ravel()
-    table |= {
+        columns["behavior_logp"] = np.asarray(file[LOG_PROBABILITIES][rows], float).ravel()
+    columns |= {
         "reward": np.asarray(file["rewards"][rows], float).ravel(),
         "terminated": terminated, "truncated": truncated,
     }  # fmt: skip
     if "next_observations" in file:
         following = np.where(truncated[:, None], _matrix(file["next_observations"][rows]), np.nan)
-        table |= _numbered("next_obs", following)
-    columns = {
-        name: pa.array(column, from_pandas=name.startswith("next_"))
-        for name, column in table.items()
-    }
-    return columns, episode + int(ended[-1] if len(ended) else 0)
+        columns["next_obs"] = following
+    return log_table(columns), episode + int(ended[-1] if len(ended) else 0)
 
 
 def _matrix(array: Any) -> FloatArray:
@@ -110,24 +102,14 @@ def _matrix(array: Any) -> FloatArray:
     return values.reshape(len(values), -1)
 
 
-def _numbered(prefix: str, matrix: FloatArray) -> dict[str, FloatArray]:
-    """Return the columns prefix_0, prefix_1, …"""
-    return {f"{prefix}_{j}": column for j, column in enumerate(matrix.T)}
-
-
 @contextmanager
 def _open(path: str) -> Iterator[Any]:
-    """Open an HDF5 file; report what a damaged one raises as an error of the log."""
+    """Open an HDF5 file."""
     try:
         import h5py
     except ImportError:
         raise InvalidParameter(
             f"{path} is HDF5, which needs h5py: pip install 'saddleback[hdf5]'"
         ) from None
-    try:
-        with h5py.File(path, "r") as file:
-            yield file
-    except LogError:
-        raise
-    except (*READ_ERRORS, *DAMAGES) as error:
-        raise LogError(unreadable(path, "HDF5", error)) from None
+    with reading(path, "HDF5", *DAMAGES), h5py.File(path, "r") as file:
+        yield file

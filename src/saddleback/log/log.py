@@ -35,7 +35,7 @@ from saddleback.log.repaired_log import write_repaired
 from saddleback.log.row_source import RowSource
 from saddleback.log.row_sources import common_roles, open_sources, write_sources
 from saddleback.log.sample import LogSample
-from saddleback.log.schema import ColumnRoles
+from saddleback.log.schema import ColumnRoles, Declared
 from saddleback.log.segmentation import SEGMENT, Segment
 from saddleback.log.sorted_rows import SortedSource
 from saddleback.log.summary import LogSummary
@@ -180,11 +180,12 @@ class Log:
             sources, columns = decision_sources(sources, columns)
         object.__setattr__(self, "sources", sources)
         try:
-            roles = common_roles(
-                self.sources, self._declared_observations, columns,
+            declared = Declared(
+                self._declared_observations, columns,
                 FLAGS if self.episodes_end is not None else (), list(self.categorical or ()),
                 () if self.order_by is None else ("step",), self.reward_values is not None,
             )  # fmt: skip
+            roles = common_roles(self.sources, declared)
         except LogError as error:
             findings = with_bandit_hint(error.findings)
             reward = columns.get("reward", "reward")
@@ -353,10 +354,7 @@ class Log:
 
     def decoder(self, tables: Sequence[str] = ()) -> Decoder:
         """Return a decoder of the rows."""
-        return Decoder(
-            self.roles, self.action_names, self.n_actions, tables, self.categories,
-            self.reward_values,
-        )  # fmt: skip
+        return Decoder(self, tables)
 
     def reader(self, tables: Sequence[str] = ()) -> LogReader:
         """Return a pass over the log that also collects its findings and its summary."""

@@ -17,13 +17,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa
 
 from saddleback._typing import FloatArray
 from saddleback.errors import Fix, InvalidParameter
 from saddleback.log.diagnostics import Finding, LogError
 from saddleback.log.policy_query import query_policy
-from saddleback.log.row_source import BATCH, RowSource
+from saddleback.log.row_source import BATCH, RowSource, log_table
 from saddleback.policies import Policy
 
 KEYS = ("behavior_prob", "behavior_probs")
@@ -104,34 +103,19 @@ def _flatten(observations: Any) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class MinariSource(RowSource):
-    """The episodes of a Minari dataset, read in batches.
+    """The episodes of a Minari dataset, read in batches."""
 
-    Attributes
-    ----------
-    dataset
-        The dataset.
-    n_actions, first_action
-        Its actions, first_action, first_action + 1, …; 0 actions if they are continuous.
-    prob_key
-        Key of the infos with the probabilities, or None for the usual ones.
-    shift
-        0 if the probability of action t is in row t of the infos, 1 if in row t + 1; None if there
-        are none.
-    has_tables
-        Whether the infos have the probabilities of all actions.
-    """
-
+    kind = "a Minari dataset"
     dataset: Any = None
+    # Its actions, first_action, first_action + 1, …; 0 actions if they are continuous.
     n_actions: int = 0
     first_action: int = 0
+    # Key of the infos with the probabilities, or None for the usual ones.
     prob_key: str | None = None
+    # 0 if the probability of action t is in row t of the infos, 1 if in row t + 1; None if there
+    # are none.
     shift: int | None = None
-    has_tables: bool = False
-
-    @property
-    def kind(self) -> str:
-        """Format, for messages."""
-        return "a Minari dataset"
+    has_tables: bool = False  # whether the infos have the probabilities of all actions
 
     def episodes(self) -> Iterator[Episode]:
         """Return the episodes that have steps."""
@@ -163,11 +147,8 @@ class MinariSource(RowSource):
 
 
 def _joined(parts: list[dict[str, Any]]) -> Any:
-    """Return the columns of several episodes as a table; unknown values are null."""
-    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return pa.table(
-        {name: pa.array(c, from_pandas=name.startswith("next_")) for name, c in columns.items()}
-    )
+    """Return the columns of several episodes as a table."""
+    return log_table({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
 
 def _columns(episode: Episode) -> dict[str, Any]:
@@ -175,23 +156,12 @@ def _columns(episode: Episode) -> dict[str, Any]:
     steps = len(episode.rewards)
     truncated = np.zeros(steps, dtype=np.bool_)
     truncated[-1] = not episode.terminated[-1]
-    columns: dict[str, Any] = {
+    return {
         "episode_id": np.full(steps, episode.id), "step": np.arange(steps),
+        "obs": episode.observations[:-1], "action": episode.actions, "reward": episode.rewards,
+        "terminated": episode.terminated, "truncated": episode.truncated,
+        "next_obs": np.where(truncated[:, None], episode.observations[1:], np.nan),
     }  # fmt: skip
-    columns |= {f"obs_{j}": x for j, x in enumerate(episode.observations[:-1].T)}
-    actions = episode.actions.reshape(steps, -1)
-    columns |= (
-        {"action": episode.actions}
-        if episode.actions.ndim == 1
-        else {f"action_{j}": x for j, x in enumerate(actions.T)}
-    )
-    columns |= {
-        "reward": episode.rewards, "terminated": episode.terminated,
-        "truncated": episode.truncated,
-    }  # fmt: skip
-    for j, x in enumerate(episode.observations[1:].T):
-        columns[f"next_obs_{j}"] = np.where(truncated, x, np.nan)
-    return columns
 
 
 class Alignment:
@@ -257,15 +227,9 @@ def _propensity_columns(episode: Episode, shift: int, tables: bool) -> dict[str,
         return columns
     steps = len(episode.rewards)
     table = next(values for values in episode.propensities.values() if values.ndim == 2)
-    for a in range(table.shape[1]):
-        columns[f"mu_{a}"] = table[shift : shift + steps, a]
+    columns["mu"] = table[shift : shift + steps]
     if shift == 0:  # the row after the last action is μ of the last observation, if it is known
-        for a in range(table.shape[1]):
-            last = _valid_or_nan(table[-1])[a]
-            columns[f"next_mu_{a}"] = np.append(np.full(steps - 1, np.nan), last)
+        columns["next_mu"] = np.full_like(columns["mu"], np.nan)
+        if abs(table[-1].sum() - 1.0) <= AGREE:
+            columns["next_mu"][-1] = table[-1]
     return columns
-
-
-def _valid_or_nan(row: FloatArray) -> FloatArray:
-    """Return a row of probabilities, or NaN if it does not sum to 1."""
-    return row if abs(row.sum() - 1.0) <= AGREE else np.full_like(row, np.nan)

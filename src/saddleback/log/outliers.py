@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from saddleback._typing import BoolArray, FloatArray
 from saddleback.log.arrow_decode import DecodedRows
 from saddleback.log.diagnostics import Finding, ProblemCounter
 from saddleback.log.sample import StridedSample
+
+if TYPE_CHECKING:
+    from saddleback.log.log import Log
 
 CODES = frozenset(
     {-99.0, *(s * (10.0**k - 1) for k in range(3, 11) for s in (1, -1))}
@@ -108,16 +112,10 @@ class _RewardSizes:
 class Outliers:
     """Finds the outliers of rewards, observations, continuous actions and propensities."""
 
-    def __init__(
-        self,
-        reward: str,
-        observations: tuple[str, ...],
-        propensity: str,
-        actions: tuple[str, ...] = (),
-        filled: float | None = None,
-    ) -> None:
-        self._names, self._actions = [reward, *observations, *actions], actions
-        self._filled = filled  # the reward where none was logged
+    def __init__(self, log: Log, propensity: str) -> None:
+        self._actions = log.roles.actions
+        self._names = [log.roles.names["reward"], *log.observation_names, *self._actions]
+        self._filled = log.fill_reward  # the reward where none was logged
         self._ends = [(_Extreme(-1.0), _Extreme(1.0)) for _ in self._names]
         self._propensity, self._smallest = propensity, _Extreme(-1.0)
         self._sample, self._sizes = StridedSample(SAMPLED_ROWS), _RewardSizes()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from saddleback._typing import FloatArray
 from saddleback.log.arrow_decode import DecodedRows
 from saddleback.log.diagnostics import Finding, ProblemCounter, format_rows
 from saddleback.log.sample import StridedSample
+
+if TYPE_CHECKING:
+    from saddleback.log.log import Log
 
 TOLERANCE = 1e-6
 """Largest deviation from 1 of a row of probabilities."""
@@ -33,19 +36,13 @@ AGREE = 1e-6
 class PropensityChecks:
     """Counts problems of the propensities of the logged actions."""
 
-    def __init__(
-        self,
-        problems: ProblemCounter,
-        names: Mapping[str, str],
-        source: str,
-        is_density: bool = False,
-    ) -> None:
-        self._problems, self._is_density = problems, is_density
+    def __init__(self, problems: ProblemCounter, log: Log) -> None:
+        self._problems, self._is_density = problems, log.has_continuous_actions
         self._densities = StridedSample()
-        self.name = {
-            "mu": "mu of the logged action",
-            names.get("behavior_logp"): f"exp({names.get('behavior_logp')})",
-        }.get(source, source)
+        logp = log.roles.names.get("behavior_logp")
+        self.name = {"mu": "mu of the logged action", logp: f"exp({logp})"}.get(
+            log.propensity, log.propensity
+        )
         self.low, self.high = np.inf, -np.inf
         self.low_positive = np.inf
         self.histogram = np.zeros(BINS + 1, dtype=np.int64)

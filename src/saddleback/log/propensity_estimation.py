@@ -20,7 +20,7 @@ from saddleback._typing import FloatArray, IntArray, OffsetArray
 from saddleback.errors import InvalidParameter
 from saddleback.log.arrow_decode import as_floats
 from saddleback.log.cross_fitting import FOLDS, CrossFittedPolicy
-from saddleback.log.episode_blocks import BlockNumbers
+from saddleback.log.episode_hashes import BlockNumbers
 from saddleback.log.log import Log
 from saddleback.log.propensity_checks import TOLERANCE
 from saddleback.log.propensity_models import (

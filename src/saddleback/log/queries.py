@@ -15,12 +15,8 @@ from saddleback.log.row_source import RowSource
 class LazyFrameSource(RowSource):
     """A polars LazyFrame."""
 
+    kind = "a LazyFrame"
     frame: Any = None
-
-    @property
-    def kind(self) -> str:
-        """Format, for messages."""
-        return "a LazyFrame"
 
     def read(self, columns: Sequence[str]) -> Iterator[Any]:
         """Return the rows as record batches."""
@@ -33,12 +29,8 @@ class LazyFrameSource(RowSource):
 class DuckDBSource(RowSource):
     """A DuckDB relation."""
 
+    kind = "a DuckDB relation"
     relation: Any = None
-
-    @property
-    def kind(self) -> str:
-        """Format, for messages."""
-        return "a DuckDB relation"
 
     def read(self, columns: Sequence[str]) -> Iterator[Any]:
         """Return the rows as record batches."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,17 +41,8 @@ class LogReader:
         self._kept: list[Segment] | None = None
         self._keep, self._clipped, self._filled, self._estimated = keep, 0, 0, 0
         self._task = log.time_limit == "task"
-        new_checks = partial(
-            RowChecks, log.roles.names, log.observation_names, log.action_names, log.propensity,
-            self._task, log.roles.actions, log.fill_reward,
-        )  # fmt: skip
-        self.checks = new_checks()
-        drops = log.drop_bad is not None or log.drop_autoreset
-        self._used = new_checks() if drops else None
-        self.segmenter = Segmenter(
-            log.time_limit, log.drop_bad is not None, log.drop_autoreset, log.segment,
-            log.episodes_end,
-        )  # fmt: skip
+        self.checks, self.segmenter = RowChecks(log), Segmenter(log)
+        self._used = RowChecks(log) if self.segmenter.drops else None
 
     def segments(self, progress: Progress | None = None) -> Iterator[Segment]:
         """Return the segments of the log; from memory if they were kept."""
@@ -111,17 +101,12 @@ class LogReader:
 
     def summary(self, gamma: float | None, mean_return: float | None) -> LogSummary:
         """Return the summary of the log after the last segment."""
-        findings = self.findings()
-        used = self._used_rows(findings)
+        findings, used = self.findings(), self._used or self.checks
+        if any(finding.is_error for finding in findings):
+            used = self.checks  # of all rows
         return LogSummary.of(
             self._log, used, self.segmenter, self.altered, findings, gamma, mean_return
         )
-
-    def _used_rows(self, findings: list[Finding]) -> RowChecks:
-        """Return the counts of the rows that are used; of all rows if there is an error."""
-        if self._used is None or any(finding.is_error for finding in findings):
-            return self.checks
-        return self._used
 
     def _add(self, rows: DecodedRows) -> Iterator[Segment]:
         """Return the segments that the next rows complete; none after an error."""

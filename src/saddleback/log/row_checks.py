@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from saddleback._typing import BoolArray, FloatArray
 from saddleback.errors import ESTIMATE_PROPENSITIES, Fix
 from saddleback.log.arrow_decode import DecodedRows
-from saddleback.log.category_codes import CategoryCodes
+from saddleback.log.categories import CategoryCodes
 from saddleback.log.column_types import FLAGS
 from saddleback.log.diagnostics import Finding, ProblemCounter
-from saddleback.log.episode_ids import EpisodeIds
+from saddleback.log.episode_hashes import EpisodeIds
 from saddleback.log.outliers import Outliers
 from saddleback.log.propensity_checks import TOLERANCE, PropensityChecks
+
+if TYPE_CHECKING:
+    from saddleback.log.log import Log
 
 LARGEST = 1e100
 """Largest size of a number; sums of squares of larger ones overflow."""
@@ -138,34 +140,21 @@ DROP_AUTORESET = Fix(
 class RowChecks:
     """Counts the problems of rows as they are read, and summarises their values."""
 
-    def __init__(
-        self,
-        names: Mapping[str, str],
-        observations: tuple[str, ...],
-        actions: Sequence[str],
-        propensity_source: str,
-        check_clock: bool = False,
-        continuous: tuple[str, ...] = (),
-        filled: float | None = None,
-    ) -> None:
+    def __init__(self, log: Log) -> None:
         self.problems = ProblemCounter()
-        self._names, self._observations, self._actions = names, observations, actions
-        self.propensities = PropensityChecks(
-            self.problems, names, propensity_source, is_density=bool(continuous)
-        )
-        self._continuous = continuous
-        self.action_range = [(np.inf, -np.inf)] * len(continuous)
+        self._names, self._continuous = log.roles.names, log.roles.actions
+        self._observations, self._actions = log.observation_names, log.action_names
+        self.propensities = PropensityChecks(self.problems, log)
+        self.action_range = [(np.inf, -np.inf)] * len(self._continuous)
         self.n_rows = self.n_episodes = 0
-        self.action_counts = np.zeros(len(actions), dtype=np.int64)
+        self.action_counts = np.zeros(len(self._actions), dtype=np.int64)
         self.reward_sum, self.reward_low, self.reward_high = 0.0, np.inf, -np.inf
         self.n_rewards = 0
         self.low: FloatArray = np.full(0, np.inf)
         self.high: FloatArray = np.full(0, -np.inf)
         self.ids = EpisodeIds()
-        self.codes = CategoryCodes(observations)
-        self._outliers = Outliers(
-            names["reward"], observations, self.propensities.name, continuous, filled
-        )
+        self.codes = CategoryCodes(self._observations)
+        self._outliers = Outliers(log, self.propensities.name)
         self._zero_starts = self._zero_inside = self._after_end = 0
         self.unknown_actions: dict[Any, None] = {}
         self.incomplete: set[str] = set()
@@ -174,7 +163,7 @@ class RowChecks:
         self._bad, self._bad_with_rewards = BadEpisodes(), BadEpisodes()
         self._last_step, self._last_id_missing = 0, False
         self._last_row_ended = False
-        self._check_clock = check_clock
+        self._check_clock = log.time_limit == "task"
         self._last_observation: FloatArray | None = None
         self._increments: tuple[FloatArray, FloatArray] | None = None
 

@@ -6,7 +6,8 @@ import difflib
 import json
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -37,23 +38,12 @@ class LogMetadata(msgspec.Struct):
 
 @dataclass(frozen=True, eq=False)
 class RowSource:
-    """A file, a table or a query that holds rows of a log.
+    """A file, a table or a query that holds rows of a log."""
 
-    Attributes
-    ----------
-    name
-        Path of the file, or a description.
-    rows
-        Number of rows.
-    schema
-        Arrow schema of the columns.
-    findings
-        Warnings about the source itself, such as a wrong file extension.
-    """
-
-    name: str
+    name: str  # path of the file, or a description
     rows: int
-    schema: Any
+    schema: Any  # Arrow schema of the columns
+    # Warnings about the source itself, such as a wrong file extension.
     findings: tuple[Finding, ...] = ()
 
     def read(self, columns: Sequence[str]) -> Iterator[Any]:
@@ -115,6 +105,25 @@ class RowSource:
         return metadata
 
 
+def log_table(columns: Mapping[str, Any]) -> Any:
+    """Return columns of a log as a table: of a matrix one for each entry, and unknown states null.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> log_table({"reward": np.zeros(2), "next_obs": np.array([[np.nan], [1.0]])}).to_pydict()
+    {'reward': [0.0, 0.0], 'next_obs_0': [None, 1.0]}
+    """
+    arrays = {}
+    for name, values in columns.items():
+        entries = {name: values}
+        if values.ndim > 1:
+            entries = {f"{name}_{j}": column for j, column in enumerate(values.T)}
+        for entry, column in entries.items():
+            arrays[entry] = pa.array(column, from_pandas=name.startswith("next_"))
+    return pa.table(arrays)
+
+
 def metadata_problem(metadata: Any) -> str:
     """Return what is wrong with the metadata of a log, or nothing.
 
@@ -147,6 +156,17 @@ def _similar_file(path: str) -> str:
         return f" There is no folder {folder}." if folder else ""
     close = difflib.get_close_matches(name, files, n=1, cutoff=0.75)
     return f" Did you mean {os.path.join(folder, close[0])}?" if close else ""
+
+
+@contextmanager
+def reading(path: str, kind: str, *others: type[Exception]) -> Iterator[None]:
+    """Report `READ_ERRORS`, and ``others`` that a damaged file raises, as an error of the log."""
+    try:
+        yield
+    except LogError:
+        raise
+    except (*READ_ERRORS, *others) as error:
+        raise LogError(unreadable(path, kind, error)) from None
 
 
 def unreadable(path: str, kind: str, error: Exception | str) -> Finding:

@@ -21,7 +21,7 @@ from saddleback.log.hdf5_files import open_hdf5_source
 from saddleback.log.likely_columns import listed_columns
 from saddleback.log.queries import open_query
 from saddleback.log.row_source import METADATA, RowSource, metadata_problem
-from saddleback.log.schema import ColumnRoles, resolve
+from saddleback.log.schema import ColumnRoles, Declared, resolve
 from saddleback.log.text_files import open_text, with_common_types
 
 
@@ -135,29 +135,17 @@ def _open_files(names: Sequence[str]) -> list[RowSource]:
     return with_common_types(sources)
 
 
-def common_roles(
-    sources: Sequence[RowSource],
-    observations: Sequence[str] | None,
-    columns: Mapping[str, str],
-    optional: Sequence[str] = (),
-    categorical: Sequence[str] = (),
-    unused: Sequence[str] = (),
-    text_rewards: bool = False,
-) -> ColumnRoles:
-    """Return the column roles that all sources share; sources that differ are errors.
-
-    The other parameters are those of `resolve`.
-    """
+def common_roles(sources: Sequence[RowSource], declared: Declared) -> ColumnRoles:
+    """Return the column roles that all sources share; sources that differ are errors."""
     first = sources[0]
     if not sum(source.rows for source in sources):
         named = f"{first.name} has" if len(sources) == 1 else f"all {len(sources)} files have"
         raise LogError(Finding("E193", f"the log is empty: {named} no rows."))
-    options = (observations, columns, optional, categorical, unused, text_rewards)
-    roles, errors = resolve(first.schema, *options)
+    roles, errors = resolve(first.schema, declared)
     if roles is None:
         raise LogError(*errors)
     for source in sources[1:]:
-        other, _ = resolve(source.schema, *options)
+        other, _ = resolve(source.schema, declared)
         read = [*roles.all_columns, *(other.all_columns if other is not None else ())]
         different = [
             name for name in dict.fromkeys(read) if _type(source, name) != _type(first, name)

@@ -13,16 +13,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from saddleback._typing import BoolArray, FloatArray, IntArray, OffsetArray
 from saddleback.log.arrow_decode import DecodedRows, join
 from saddleback.log.diagnostics import Finding, ProblemCounter
-from saddleback.log.episode_ids import hash_ids
+from saddleback.log.episode_hashes import hash_ids, hash_rows
 from saddleback.log.row_checks import DROP_AUTORESET, MESSAGES, finite_rows
-from saddleback.log.row_hash import hash_rows
+
+if TYPE_CHECKING:
+    from saddleback.log.log import Log
 
 SEGMENT = 1 << 16
 """Number of steps after which a long episode is split."""
@@ -117,11 +119,7 @@ class Segment:
 class Segmenter:
     """Splits rows into segments of complete episodes, and counts how the episodes end."""
 
-    time_limit: str
-    drop_bad: bool
-    drop_autoreset: bool
-    max_steps: int = SEGMENT
-    episodes_end: str | None = None
+    log: Log
     problems: ProblemCounter = field(default_factory=ProblemCounter)
     terminated: int = 0
     truncated: int = 0
@@ -147,10 +145,11 @@ class Segmenter:
         if last_start:
             yield from self._complete(pending.select(slice(0, last_start)))
         pending = pending.select(slice(last_start, None))
-        least = max(self.max_steps, HASHED_ROWS)  # so that the first rows of an episode are known
-        while len(pending) > least and not self._needs_complete_episodes:
-            yield self._segment(pending.select(slice(0, self.max_steps)), pending)
-            pending = pending.select(slice(self.max_steps, None))
+        steps = self.log.segment
+        least = max(steps, HASHED_ROWS)  # so that the first rows of an episode are known
+        while len(pending) > least and not self.drops:
+            yield self._segment(pending.select(slice(0, steps)), pending)
+            pending = pending.select(slice(steps, None))
         self._pending = pending
 
     def finish(self) -> Iterator[Segment]:
@@ -173,45 +172,37 @@ class Segmenter:
         return findings
 
     @property
-    def _needs_complete_episodes(self) -> bool:
-        """Whether an episode must be read to its end before any of it is used."""
-        return self.drop_bad or self.drop_autoreset
+    def drops(self) -> bool:
+        """Whether rows may be dropped, so that an episode is read to its end before it is used."""
+        return self.log.drop_bad is not None or self.log.drop_autoreset
 
     def _complete(self, rows: DecodedRows) -> Iterator[Segment]:
         """Return complete episodes; long ones are split, counting from their start."""
-        if self.episodes_end is not None:
-            rows = self._mark_ends(rows, self.episodes_end)
-        if self._needs_complete_episodes:
-            rows = self._drop(rows)
+        if (flag := self.log.episodes_end) is not None:
+            unmarked = np.append(rows.starts[1:], True) & ~rows.terminated & ~rows.truncated
+            self.marked += int(unmarked.sum())
+            rows = replace(rows, **{flag: getattr(rows, flag) | unmarked})
+        if self.drops:
+            rows = self._drop_autoresets(rows) if self.log.drop_autoreset else rows
+            rows = self._drop_bad_episodes(rows) if self.log.drop_bad else rows
             if len(rows):
                 yield self._segment(rows, None)
             return
+        steps = self.log.segment
         bounds = np.unique(np.concatenate([[0], np.flatnonzero(rows.starts), [len(rows)]]))
         done = 0
-        for i in np.flatnonzero(np.diff(bounds) > self.max_steps):
+        for i in np.flatnonzero(np.diff(bounds) > steps):
             begin, end = int(bounds[i]), int(bounds[i + 1])
             if begin > done:
                 yield self._segment(rows.select(slice(done, begin)), None)
             rest = rows.select(slice(begin, end))
-            while len(rest) > self.max_steps:
-                yield self._segment(rest.select(slice(0, self.max_steps)), rest)
-                rest = rest.select(slice(self.max_steps, None))
+            while len(rest) > steps:
+                yield self._segment(rest.select(slice(0, steps)), rest)
+                rest = rest.select(slice(steps, None))
             yield self._segment(rest, None)
             done = end
         if done < len(rows):
             yield self._segment(rows.select(slice(done, None)), None)
-
-    def _mark_ends(self, rows: DecodedRows, flag: str) -> DecodedRows:
-        """Set a flag on the last row of each episode that has none."""
-        unmarked = np.append(rows.starts[1:], True) & ~rows.terminated & ~rows.truncated
-        self.marked += int(unmarked.sum())
-        return replace(rows, **{flag: getattr(rows, flag) | unmarked})
-
-    def _drop(self, rows: DecodedRows) -> DecodedRows:
-        """Drop autoreset rows and bad episodes, as the options require."""
-        if self.drop_autoreset:
-            rows = self._drop_autoresets(rows)
-        return self._drop_bad_episodes(rows) if self.drop_bad else rows
 
     def _segment(self, rows: DecodedRows, rest: DecodedRows | None) -> Segment:
         """Return complete episodes, or the first rows of the ``rest`` of a long one."""
@@ -234,7 +225,7 @@ class Segmenter:
             at = np.flatnonzero(truncated)
             has_next[at] = np.isfinite(rows.next_observations[at]).all(axis=1)
         self.with_next += int(has_next.sum())
-        if self.time_limit == "task":
+        if self.log.time_limit == "task":
             terminated, truncated = last & ended, last & ~ended
             has_next &= truncated
         used = ~(truncated & ~has_next)

@@ -46,13 +46,6 @@ class SortedSource(RowSource):
 
     Rows with equal values keep their order.
 
-    Attributes
-    ----------
-    parts
-        The sources.
-    episode, order
-        The columns to sort by.
-
     Examples
     --------
     >>> from saddleback.log import Log
@@ -66,6 +59,7 @@ class SortedSource(RowSource):
     """
 
     parts: tuple[RowSource, ...] = ()
+    # The columns to sort by.
     episode: str = "episode_id"
     order: str = "step"
     _state: dict[str, Any] = field(default_factory=dict, repr=False)

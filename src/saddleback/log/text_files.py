@@ -20,7 +20,7 @@ import pyarrow.json
 
 from saddleback.log.diagnostics import Finding, LogError
 from saddleback.log.file_format import FileFormat, extension_finding, open_bytes
-from saddleback.log.row_source import READ_ERRORS, RowSource, unreadable
+from saddleback.log.row_source import READ_ERRORS, RowSource, reading, unreadable
 
 BLOCK = 1 << 24
 """Number of bytes parsed at a time."""
@@ -31,17 +31,10 @@ MAX_BLOCKS = 8
 
 @dataclass(frozen=True, eq=False)
 class TextSource(RowSource):
-    """A CSV file, or a file with one JSON object per line.
+    """A CSV file, or a file with one JSON object per line."""
 
-    Attributes
-    ----------
-    format
-        Format and compression.
-    delimiter, decimal
-        Characters between fields, and in numbers, of CSV.
-    """
-
-    format: FileFormat = field(default_factory=lambda: FileFormat("csv"))
+    format: FileFormat = field(default_factory=lambda: FileFormat("csv"))  # format and compression
+    # Characters between fields, and in numbers, of CSV.
     delimiter: str = ","
     decimal: str = "."
 
@@ -63,11 +56,9 @@ class TextSource(RowSource):
 
     def blocks(self) -> Iterator[tuple[int, bytes]]:
         """Return blocks of whole lines, and the number of the first line of each."""
-        try:
-            with open_bytes(self.name, self.format.compression) as stream:
-                yield from self._whole_lines(stream)
-        except READ_ERRORS as error:
-            raise LogError(unreadable(self.name, self.kind, error)) from None
+        compression = self.format.compression
+        with reading(self.name, self.kind), open_bytes(self.name, compression) as stream:
+            yield from self._whole_lines(stream)
 
     def _whole_lines(self, stream: Any) -> Iterator[tuple[int, bytes]]:
         line, rest = 1, b""
@@ -221,24 +212,17 @@ def with_common_types(sources: Sequence[RowSource]) -> list[RowSource]:
 
 def _with_header(source: TextSource) -> TextSource:
     """Return a CSV source with the names of its columns, and its delimiter and decimal point."""
-    try:
+    with reading(source.name, source.kind):
         with open_bytes(source.name, source.format.compression) as stream:
             start = stream.read(BLOCK)
-    except READ_ERRORS as error:
-        raise LogError(unreadable(source.name, source.kind, error)) from None
-    end, _ = _split_header(start)
-    try:
+        end, _ = _split_header(start)
         header = start[:end].decode("utf-8-sig").strip("\r\n")
-    except UnicodeDecodeError as error:
-        raise LogError(unreadable(source.name, source.kind, error)) from None
     bare = re.sub(r'"[^"]*"', "", header)
     delimiter = max(",\t;|", key=bare.count)
     comma = rb'(^|;)"?-?\d+,\d+"?(;|\r?\n|$)'
     decimal = "," if delimiter == ";" and re.search(comma, start[end:], re.MULTILINE) else "."
-    try:
+    with reading(source.name, source.kind, csv.Error):  # such as a field of megabytes
         names = next(csv.reader(io.StringIO(header), delimiter=delimiter), [])
-    except csv.Error as error:  # such as a field of megabytes
-        raise LogError(unreadable(source.name, source.kind, error)) from None
     if len(names) > 1 and sum(map(_is_number, names)) > len(names) / 2:
         message = f"{source.name} has no header: its first line must name the columns."
         raise LogError(Finding("E190", message))

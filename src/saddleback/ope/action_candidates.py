@@ -40,20 +40,11 @@ DEGREES = ("constant", "linear", "quadratic", "cubic")
 
 @dataclass(frozen=True, eq=False)
 class ActionBasis(Basis):
-    """Features of a view and of the action.
+    """Features of a view and of the action."""
 
-    Attributes
-    ----------
-    features
-        φ(s, a), with s a point of the view.
-    actions
-        The logged actions, [n, k].
-    following, first
-        The actions of the target in the next states, and in the first ones.
-    """
-
-    features: StateActionFeatures
-    actions: FloatArray
+    features: StateActionFeatures  # φ(s, a), with s a point of the view
+    actions: FloatArray  # the logged actions, [n, k]
+    # The actions of the target in the next states, and in the first ones.
     following: ActionDistribution
     first: ActionDistribution
 

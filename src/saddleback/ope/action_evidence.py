@@ -13,12 +13,11 @@ from saddleback.features.base import all_active
 from saddleback.features.standardised import robust_scale
 from saddleback.features.state_action import StateActionFeatures
 from saddleback.log.continuous_targets import ContinuousTarget
-from saddleback.ope.calibration import SIGNIFICANT
 from saddleback.ope.coverage import Coverage, measure_coverage
 from saddleback.ope.episode_sample import EpisodeSample
 from saddleback.ope.number_format import short
 from saddleback.ope.partition import Column
-from saddleback.ope.policy_summary import PolicySummary
+from saddleback.ope.policy_counts import SIGNIFICANT, PolicySummary
 from saddleback.ope.statistics import Statistics
 
 MAX_STATES = 4096

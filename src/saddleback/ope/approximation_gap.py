@@ -45,13 +45,7 @@ RIDGE = 1e-4
 
 @dataclass(frozen=True)
 class Gap:
-    """Estimates of |V^π − fixed point|; None where one is not available.
-
-    Attributes
-    ----------
-    unvisited, residual, trace, ridge, self_check, agreement, consensus, hidden, allowance
-        See the module docstring.
-    """
+    """Estimates of |V^π − fixed point|, as above; None where one is not available."""
 
     unvisited: float | None = None
     residual: float | None = None

@@ -54,29 +54,16 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """Features of a view.
+    """Features of a view."""
 
-    Attributes
-    ----------
-    name
-        The features as text, such as ``random Fourier 200, bandwidth 1.8``.
-    view
-        The view they are functions of.
-    encode
-        The features.
-    is_smooth
-        Whether they vary so smoothly that few directions may contain nearly all of them.
-    lam
-        λ of the traces of tree backup that θ and u are fitted with; features must be shared.
-    is_shared
-        Whether all actions share the features; otherwise each has its own weights.
-    """
-
-    name: str
+    name: str  # the features as text, such as ``random Fourier 200, bandwidth 1.8``
     view: View
     encode: Encoder
+    # Whether they vary so smoothly that few directions may contain nearly all of them.
     is_smooth: bool = field(default=False, kw_only=True)
+    # λ of the traces of tree backup that θ and u are fitted with; features must be shared.
     lam: float = field(default=0.0, kw_only=True)
+    # Whether all actions share the features; otherwise each has its own weights.
     is_shared: ClassVar[bool] = False
 
     def by_action(self, theta: FloatArray, n_actions: int) -> FloatArray:

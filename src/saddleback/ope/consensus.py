@@ -63,73 +63,45 @@ MAX_FEATURES = 600
 
 @dataclass(frozen=True)
 class CandidateFit:
-    """A basis with its penalties.
+    """A basis with its penalties."""
 
-    Attributes
-    ----------
-    basis, view
-        The features, and what they are functions of.
-    ridge, pooling
-        The penalties.
-    value
-        Plug-in estimate, the mean of q(s_0).
-    residual, imbalance
-        As a primal, and as a dual, in the estimate of its view.
-    primal, dual
-        Weights in that estimate.
-    """
-
+    # The features, and what they are functions of.
     basis: str
     view: str
+    # The penalties.
     ridge: float
     pooling: float
-    value: float
+    value: float  # plug-in estimate, the mean of q(s_0)
+    # As a primal, and as a dual, in the estimate of its view.
     residual: float
     imbalance: float
+    # Weights in that estimate.
     primal: float = 0.0
     dual: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class Consensus:
-    """The estimate of many candidates.
+    """The estimate of many candidates."""
 
-    Attributes
-    ----------
-    view
-        What the features of the estimate are functions of: the observation, or, where duals that
-        see the history of an episode find a residual, the history.
-    value, error
-        The estimate, and its standard error over episodes.
-    scores, plug_in
-        Terms of the estimate by episode, [E], whose mean is the value; and q(s_0) without the
-        correction.
-    dispersion
-        Standard deviation of the estimates of single pairs, with the same weights.
-    imbalance
-        Weighted mean of the imbalances of the duals.
-    opinions, separate
-        Estimates by the duals of other views, and without the primals of the observation, by view.
-    candidates
-        All candidates.
-    q
-        The action values of the candidates, weighted.
-    horizon
-        Number of steps of the value, if the task has a limit.
-    """
-
+    # What the features of the estimate are functions of: the observation, or, where duals that see
+    # the history of an episode find a residual, the history.
     view: str
+    # The estimate, and its standard error over episodes.
     value: float
     error: float
+    # Terms of the estimate by episode, [E], whose mean is the value; and q(s_0) without the
+    # correction.
     scores: FloatArray
     plug_in: FloatArray
-    dispersion: float
-    imbalance: float
+    dispersion: float  # standard deviation of the estimates of single pairs, with the same weights
+    imbalance: float  # weighted mean of the imbalances of the duals
+    # Estimates by the duals of other views, and without the primals of the observation, by view.
     opinions: dict[str, float]
     separate: dict[str, float]
     candidates: tuple[CandidateFit, ...]
-    q: ConsensusQ
-    horizon: int | None = None
+    q: ConsensusQ  # the action values of the candidates, weighted
+    horizon: int | None = None  # number of steps of the value, if the task has a limit
 
     def contradiction(self, value: float, besides: float = 0.0) -> float:
         """Return how far a value is contradicted: the root of a sum of squares.
@@ -187,21 +159,9 @@ def find_consensus(
 ) -> Consensus:
     """Fit all candidates on a sample of episodes, and weigh them.
 
-    Parameters
-    ----------
-    sample, target
-        The episodes, and the name of the target policy.
-    gamma, horizon
-        Discount, and the number of steps of the task, if it has a limit.
-    given
-        Features of the estimate; the candidates are other opinions then.
-    bases
-        The bases to fit, by default the candidates of the sample.
-    thorough
-        Whether to try larger bases and more penalties, for an estimate, not for an opinion.
-    pool, progress
-        Threads for the bases, on which the result does not depend; and a function that is called
-        with the fraction of bases done.
+    If features of the estimate are ``given``, the candidates are other opinions. By default the
+    ``bases`` are the candidates of the sample; ``thorough`` tries larger ones and more penalties,
+    for an estimate, not for an opinion. The result does not depend on the ``pool`` of threads.
     """
     rows = Rows.of(sample, target, gamma)
     if bases is None:

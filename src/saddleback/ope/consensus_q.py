@@ -27,26 +27,17 @@ MIN_WEIGHT = 0.01
 
 @dataclass(frozen=True, eq=False)
 class ConsensusQ:
-    """A weighted sum of linear Q, one for each fold.
+    """A weighted sum of linear Q, one for each fold."""
 
-    Attributes
-    ----------
-    parts
-        Features of each basis, and its weights θ, [folds, K, m].
-    priorities
-        64-bit numbers of the sampled episodes, sorted: the fold is the remainder of the rank.
-    """
-
+    # Features of each basis, and its weights θ, [folds, K, m].
     parts: Sequence[tuple[Encoder, FloatArray]]
+    # 64-bit numbers of the sampled episodes, sorted: the fold is the remainder of the rank.
     priorities: OffsetArray
     remark = ""
 
-    def fold_of(self, batch: SegmentBatch) -> IntArray:
-        """Return the fold of each episode of a segment."""
-        return np.searchsorted(self.priorities, batch.block_numbers) % FOLDS
-
-    def __call__(self, batch: SegmentBatch, states: Any, fold: IntArray) -> FloatArray:
-        """Return Q [n, K] of some states of a segment, in episodes of these folds [n]."""
+    def __call__(self, batch: SegmentBatch, states: Any, episode: IntArray) -> FloatArray:
+        """Return Q [n, K] of some states of a segment, given the number of their episode, [n]."""
+        fold = (np.searchsorted(self.priorities, batch.block_numbers) % FOLDS)[episode]
         observations = batch.segment.observations[states]
         values = np.zeros((len(observations), self.parts[0][1].shape[1]))
         for encode, theta in self.parts:

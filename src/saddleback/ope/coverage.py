@@ -19,6 +19,7 @@ import numpy as np
 from saddleback._typing import FloatArray, IntArray
 from saddleback.engine import copies_of
 from saddleback.features import Features
+from saddleback.log import Segment
 from saddleback.ope.partition import Column
 from saddleback.ope.statistics import Statistics
 
@@ -37,55 +38,30 @@ MAX_COLUMNS = 12
 
 @dataclass(frozen=True)
 class ColumnCoverage:
-    """Coverage in one part of a column.
+    """Coverage in one part of a column."""
 
-    Attributes
-    ----------
-    column, where
-        The column, and the part of it as text.
-    share
-        Share of π's probability that lies there.
-    coverage
-        Share of that which is covered.
-    rows
-        Rows of the log there.
-    """
-
+    # The column, and the part of it as text.
     column: str
     where: str
-    share: float
-    coverage: float
-    rows: int
+    share: float  # share of π's probability that lies there
+    coverage: float  # share of that which is covered
+    rows: int  # rows of the log there
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """Coverage of a target policy by the data.
+    """Coverage of a target policy by the data."""
 
-    Attributes
-    ----------
-    coverage
-        Share of π's probability with at least 10 effective rows.
-    unvisited
-        Share without any: features, or combinations of them, that are never active.
-    rows
-        Harmonic mean of the effective rows of π's decisions.
-    action, where, taken, share
-        The region with the least data: an action (empty if actions are continuous) and a condition
-        on one column, the number of times it was taken there, and the share of π's probability in
-        it.
-    parts
-        Coverage along each column.
-    """
-
-    coverage: float
-    unvisited: float
-    rows: float
+    coverage: float  # share of π's probability with at least 10 effective rows
+    unvisited: float  # share without any: features, or combinations of them, that are never active
+    rows: float  # harmonic mean of the effective rows of π's decisions
+    # The region with the least data: an action (empty if actions are continuous) and a condition on
+    # one column, the number of times it was taken there, and the share of π's probability in it.
     action: str
     where: str
     taken: int
     share: float
-    parts: tuple[ColumnCoverage, ...] = ()
+    parts: tuple[ColumnCoverage, ...]  # coverage along each column
 
     @property
     def description(self) -> str:
@@ -131,6 +107,23 @@ def _quadratic(inverse: FloatArray, at: IntArray, value: FloatArray) -> FloatArr
     dense = np.zeros((len(at), len(inverse)))
     np.put_along_axis(dense, at, value, axis=1)
     return np.asarray(((dense @ inverse) * dense).sum(axis=1))
+
+
+class ActionCounts:
+    """Target-independent counts of actions along each column."""
+
+    def __init__(self, n_actions: int, columns: list[Column]) -> None:
+        self._columns = columns
+        self.taken = [np.zeros((len(column.edges) + 1, n_actions)) for column in columns]
+
+    def add(self, segment: Segment) -> None:
+        """Add the next segment."""
+        states = segment.observations[segment.states]
+        K = self.taken[0].shape[1] if self.taken else 1
+        for k, column in enumerate(self._columns):
+            at = column.find(states[:, k]) * K + segment.actions
+            added = np.bincount(at, minlength=self.taken[k].size)
+            self.taken[k] += added.reshape(self.taken[k].shape)
 
 
 def measure_coverage(

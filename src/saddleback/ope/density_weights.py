@@ -90,18 +90,12 @@ class JointQ:
 
 @dataclass(frozen=True, eq=False)
 class Weighted:
-    """The weighted episodes of one target.
+    """The weighted episodes of one target."""
 
-    Attributes
-    ----------
-    plain, robust
-        Without a Q, and with one, if the target has a density.
-    bandwidth
-        The bandwidth that was chosen, relative to the scale of the actions; None without a kernel.
-    """
-
+    # Without a Q, and with one, if the target has a density.
     plain: Trajectories
     robust: Trajectories | None = None
+    # The bandwidth that was chosen, relative to the scale of the actions; None without a kernel.
     bandwidth: float | None = None
 
 
@@ -125,16 +119,10 @@ def weigh_continuous(
     q: dict[str, JointQ],
     progress: Progress | None = None,
 ) -> dict[str, Weighted]:
-    """Weigh the episodes of a log for each target, in one pass.
+    """Weigh the episodes of a log with propensities for each target, in one pass.
 
-    Parameters
-    ----------
-    log, targets, gamma
-        The log, which must have propensities; the targets; and the discount.
-    states, scale
-        Some states of the log, and the scale of each entry of an action.
-    q
-        Control variates by target, of those that have a density.
+    ``states`` are some of the log, ``scale`` is that of each entry of an action, and ``q`` has
+    control variates by target, of those that have a density.
     """
     jobs: dict[str, list[WeightReducer]] = {}
     kernels = set()

@@ -13,13 +13,12 @@ from saddleback._progress import Progress, split_progress
 from saddleback._typing import FloatArray
 from saddleback.ope.approximation_gap import Gap, gap_allowance, ridge_gap, trace_gap, unvisited_gap
 from saddleback.ope.baseline import Baseline, excess_over
-from saddleback.ope.calibration import calibration, uncovered
 from saddleback.ope.consensus import NOISE, Consensus
 from saddleback.ope.coverage import MIN_REGION_SHARE, MIN_ROWS, Coverage
 from saddleback.ope.evidence import Evidence
 from saddleback.ope.gates import BANDIT_CHECKS, CHECKS
-from saddleback.ope.log_counts import LogCounts, PolicyCounts
-from saddleback.ope.policy_summary import PolicySummary
+from saddleback.ope.log_counts import LogCounts
+from saddleback.ope.policy_counts import PolicyCounts, PolicySummary, calibration, uncovered
 from saddleback.ope.sandwich import (
     ESTIMAND,
     NEGLIGIBLE_ERROR,
@@ -144,67 +143,45 @@ def resample_count(p: int, draws: int | None) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Measurements:
-    """What the data say of one target; None where they cannot tell.
+    """What the data say of one target; None where they cannot tell."""
 
-    Attributes
-    ----------
-    name, theta
-        The target and the solution θ̂.
-    interval, influence
-        Confidence interval of V̂, and the influence of each episode, or block of them, on it.
-    rows, unit
-        Number of rows of each episode, or block of them, and its name by its number.
-    counts
-        Counts of the policy on the rows.
-    coverage, unvisited, weakest
-        Shares of π's probability with at least 10 effective rows, and with none; and the region
-        with the least data.
-    support
-        Coverage by region; None without the log.
-    residual
-        Value of the residual problem; None without the log, or for state values.
-    without_ridge
-        Confidence interval with a ridge of 0; None if that is the ridge.
-    agreement
-        V̂ minus WDR and its standard error; None where there is no reliable WDR.
-    no_agreement
-        Why there is none.
-    weighted
-        Smaller distance to DR and WDR, if both are on one side of V̂, even if they are noisy.
-    from_log
-        Whether they come from the log itself; without it the gap has an allowance.
-    consensus, is_consensus
-        The consensus of many candidate features, and whether it is V̂, not the closed form.
-    is_bandit, mean_weight
-        Whether the episodes are single decisions; and, if V̂ is doubly robust with their logged
-        propensities, the mean of the importance weights and its standard error.
-    uncovered, miscalibration, policy
-        For continuous actions, of which there are no counts: the share of π's probability outside
-        the logged actions; the miscalibration of propensities, as `calibration` gives it; and the
-        policy in words.
-    """
-
-    name: str
-    theta: FloatArray
+    name: str  # of the target
+    theta: FloatArray  # the solution θ̂
+    # Confidence interval of V̂, and the influence of each episode, or block of them, on it.
     interval: Interval
     influence: FloatArray
+    # Number of rows of each episode, or block of them, and its name by its number.
     rows: FloatArray
     unit: Callable[[int], str]
     counts: PolicyCounts
+    # Shares of π's probability with at least 10 effective rows, and with none; and the region with
+    # the least data.
     coverage: float
     unvisited: float
     weakest: str
-    support: Coverage | None = None
+    support: Coverage | None = None  # coverage by region; None without the log
+    # Value of the residual problem; None without the log, or for state values.
     residual: float | None = None
+    # Confidence interval with a ridge of 0; None if that is the ridge.
     without_ridge: Interval | None = None
+    # V̂ minus WDR and its standard error; None where there is no reliable WDR.
     agreement: tuple[float, float] | None = None
+    # Why there is no agreement.
     no_agreement: str = "not available from statistics: evaluate the log itself"
+    # Smaller distance to DR and WDR, if both are on one side of V̂, even if they are noisy.
     weighted: float = 0.0
+    # Whether they come from the log itself; without it the gap has an allowance.
     from_log: bool = False
+    # The consensus of many candidate features, and whether it is V̂, not the closed form.
     consensus: Consensus | None = None
     is_consensus: bool = False
+    # Whether the episodes are single decisions; and, if V̂ is doubly robust with their logged
+    # propensities, the mean of the importance weights and its standard error.
     is_bandit: bool = False
     mean_weight: tuple[float, float] | None = None
+    # For continuous actions, of which there are no counts: the share of π's probability outside the
+    # logged actions; the miscalibration of propensities, as `calibration` gives it; and the policy
+    # in words.
     uncovered: float | None = None
     miscalibration: tuple[float, float] | None = None
     policy: PolicySummary | None = None

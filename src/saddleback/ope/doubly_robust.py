@@ -140,22 +140,14 @@ class QFit(Protocol):
 
     remark: str
 
-    def fold_of(self, batch: SegmentBatch) -> IntArray:
-        """Return the fold of each episode of a segment, [1 + new]."""
-
-    def __call__(self, batch: SegmentBatch, states: Any, fold: IntArray) -> FloatArray:
-        """Return Q [n, K] of some states of a segment, in episodes of these folds [n]."""
+    def __call__(self, batch: SegmentBatch, states: Any, episode: IntArray) -> FloatArray:
+        """Return Q [n, K] of some states of a segment, given the number of their episode, [n]."""
 
 
 class CrossFitted:
-    """A linear Q for each fold of episodes, fitted to the other folds.
+    """A linear Q for each fold of episodes, with weights ``theta`` [folds, p] of the other folds.
 
-    Attributes
-    ----------
-    theta
-        Weights, [folds, p].
-    remark
-        Why Q is not unique, or empty.
+    ``remark`` tells why it is not unique, or is empty.
     """
 
     def __init__(
@@ -198,12 +190,9 @@ class CrossFitted:
         self.theta = theta
         return self
 
-    def fold_of(self, batch: SegmentBatch) -> IntArray:
-        """Return the fold of each episode of a segment."""
-        return batch.blocks(self.folds)
-
-    def __call__(self, batch: SegmentBatch, states: Any, fold: IntArray) -> FloatArray:
-        """Return Q [n, K] of some states of a segment, in episodes of these folds [n]."""
+    def __call__(self, batch: SegmentBatch, states: Any, episode: IntArray) -> FloatArray:
+        """Return Q [n, K] of some states of a segment."""
+        fold = batch.blocks(self.folds)[episode]
         index, value = batch.active
         out = np.empty((len(fold), len(self._copies)))
         read_values(
@@ -221,11 +210,7 @@ class _UserQ:
     def __init__(self, function: QFunction, name: str, n_actions: int) -> None:
         self._function, self._name, self._n_actions = function, name, n_actions
 
-    def fold_of(self, batch: SegmentBatch) -> IntArray:
-        """Return the fold of each episode of a segment: there is only one."""
-        return batch.blocks(1)
-
-    def __call__(self, batch: SegmentBatch, states: Any, fold: IntArray) -> FloatArray:
+    def __call__(self, batch: SegmentBatch, states: Any, episode: IntArray) -> FloatArray:
         """Return Q [n, K] of some states of a segment."""
         observations, name = batch.segment.observations[states], f"q of {self._name!r}"
         values = np.asarray(call(name, self._function, observations), dtype=np.float64)
@@ -264,8 +249,7 @@ class QValues:
     def values(self, batch: SegmentBatch, pi: FloatArray) -> RowValues:
         """Return Q(S_t, A_t), V(S_t) and the term added to R_t − Q, for the next segment."""
         segment, rows = batch.segment, batch.segment.rows
-        fold = self._fit.fold_of(batch)[segment.row_episode]
-        table = self._fit(batch, slice(len(rows)), fold)
+        table = self._fit(batch, slice(len(rows)), segment.row_episode)
         q = table[np.arange(len(rows)), rows.actions]
         extra = np.zeros(len(rows))
         if self.bootstrap_truncated:
@@ -278,7 +262,7 @@ class QValues:
             next_state, at = segment.next_states[at_end], segment.index[at_end]
             if len(at_end):
                 next_pi = batch.pi(self._target)[next_state]
-                next_q = self._fit(batch, next_state, fold[at])
+                next_q = self._fit(batch, next_state, segment.row_episode[at])
                 extra[at] = self._gamma * (next_pi * next_q).sum(axis=1)
         return RowValues(q, (pi * table).sum(axis=1), extra)
 

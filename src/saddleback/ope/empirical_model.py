@@ -80,45 +80,25 @@ def _active_feature(features: Features, points: FloatArray) -> FloatArray | None
 
 @dataclass(frozen=True, eq=False)
 class Simulated:
-    """Simulated returns of a policy.
+    """Simulated returns of a policy."""
 
-    Attributes
-    ----------
-    returns
-        The returns of draws that did not come to an unknown state and action.
-    unknown
-        Share of the draws that did, or that did not end without a discount.
-    rare
-        Share of the steps with a state and action that are rarely logged.
-    steps
-        Steps of a draw, on average.
-    """
-
-    returns: FloatArray
-    unknown: float
-    rare: float
-    steps: float
+    returns: FloatArray  # the returns of draws that did not come to an unknown state and action
+    unknown: float  # share of the draws that did, or that did not end without a discount
+    rare: float  # share of the steps with a state and action that are rarely logged
+    steps: float  # steps of a draw, on average
 
 
 @dataclass(frozen=True, eq=False)
 class EmpiricalModel:
-    """Rows of a log by state and action, and the actions of a policy after each of them.
+    """Rows of a log by state and action, and the actions of a policy after each of them."""
 
-    Attributes
-    ----------
-    rewards, continues, episode
-        Of the rows, sorted by state and action, [n].
-    bounds
-        Where the rows of each state and action begin, [S·K + 1].
-    state, choice
-        The state after each row, then of each start, [n + E], and cumulative probabilities of the
-        actions there, [n + E, K].
-    """
-
+    # Of the rows, sorted by state and action, [n].
     rewards: FloatArray
     continues: BoolArray
     episode: IntArray
-    bounds: IntArray
+    bounds: IntArray  # where the rows of each state and action begin, [S·K + 1]
+    # The state after each row, then of each start, [n + E], and cumulative probabilities of the
+    # actions there, [n + E, K].
     state: IntArray
     choice: FloatArray
 

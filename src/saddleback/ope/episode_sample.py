@@ -21,44 +21,28 @@ FOLDS = 5
 
 @dataclass(frozen=True, eq=False)
 class EpisodeSample:
-    """Transitions of whole episodes, in the order of a hash of what they contain.
+    """Transitions of whole episodes, in the order of a hash of what they contain."""
 
-    Attributes
-    ----------
-    states, next_states
-        Observations before and after each transition, [n, d].
-    actions, rewards
-        Action and reward of each transition, [n].
-    continues
-        Whether there is a next value; False where the task ended, [n].
-    episode, step
-        Number of the episode of each transition, from 0, and its step, [n].
-    starts
-        First observations of the episodes, [E, d].
-    next_pi, start_pi
-        For each target, π in the next states [n, K] and in the first ones [E, K].
-    numbers, priorities
-        Position in the log of each episode, and the 64-bit number it is sampled and sorted by, [E].
-    total
-        Number of episodes of the log.
-    action_values, densities
-        Continuous actions [n, k], and their logged densities [n], NaN if unknown; None if actions
-        are discrete.
-    """
-
+    # Observations before and after each transition, [n, d].
     states: FloatArray
     next_states: FloatArray
+    # Action and reward of each transition, [n].
     actions: IntArray
     rewards: FloatArray
-    continues: BoolArray
+    continues: BoolArray  # whether there is a next value; False where the task ended, [n]
+    # Number of the episode of each transition, from 0, and its step, [n].
     episode: IntArray
     step: IntArray
-    starts: FloatArray
+    starts: FloatArray  # first observations of the episodes, [E, d]
+    # For each target, π in the next states [n, K] and in the first ones [E, K].
     next_pi: dict[str, FloatArray]
     start_pi: dict[str, FloatArray]
+    # Position in the log of each episode, and the 64-bit number it is sampled and sorted by, [E].
     numbers: IntArray
     priorities: OffsetArray
-    total: int
+    total: int  # number of episodes of the log
+    # Continuous actions [n, k], and their logged densities [n], NaN if unknown; None if actions are
+    # discrete.
     action_values: FloatArray | None = None
     densities: FloatArray | None = None
 

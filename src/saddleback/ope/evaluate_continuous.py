@@ -22,8 +22,8 @@ from saddleback.log import Finding, Log
 from saddleback.log.behaviour_target import NAME, check_name_not_reserved
 from saddleback.log.continuous_targets import ContinuousTarget, as_continuous_targets
 from saddleback.log.diagnostics import raise_errors
+from saddleback.log.episode_hashes import Fingerprints
 from saddleback.log.episode_returns import EpisodeReturns
-from saddleback.log.fingerprints import Fingerprints
 from saddleback.ope.action_candidates import action_candidates
 from saddleback.ope.action_evidence import (
     MAX_STATES,
@@ -47,9 +47,10 @@ from saddleback.ope.feature_spec import is_automatic
 from saddleback.ope.fqe import fqe_estimate
 from saddleback.ope.joint_features import as_joint_features, describe
 from saddleback.ope.joint_statistics import JointSums, SampledPolicy
-from saddleback.ope.log_counts import LogCounts, PolicyCounts
+from saddleback.ope.log_counts import LogCounts
 from saddleback.ope.log_pass import Job, SegmentBatch, read_log
 from saddleback.ope.methods import continuous_methods
+from saddleback.ope.policy_counts import PolicyCounts
 from saddleback.ope.result import Evaluation
 from saddleback.ope.return_distribution import ReturnDistribution, return_distributions
 from saddleback.ope.sample_consensus import (

@@ -14,13 +14,12 @@ from saddleback.engine import EpisodeFold
 from saddleback.log import Log, Target
 from saddleback.log.sample import StridedSample
 from saddleback.ope.approximation_gap import ResidualProblem
-from saddleback.ope.coverage import Coverage, measure_coverage
+from saddleback.ope.coverage import ActionCounts, Coverage, measure_coverage
 from saddleback.ope.diagnosis import Measurements
 from saddleback.ope.episode_weights import Trajectories
-from saddleback.ope.log_counts import PolicyCounts
 from saddleback.ope.log_pass import EncodeOnce, Job, SegmentBatch
 from saddleback.ope.partition import Cells, Column
-from saddleback.ope.policy_summary import ActionCounts
+from saddleback.ope.policy_counts import PolicyCounts
 from saddleback.ope.sample_consensus import SampleConsensus
 from saddleback.ope.sandwich import ESTIMAND, interval_from_scores, student_interval
 from saddleback.ope.scoring_pass import EpisodeScores, ScoreReducer
@@ -144,6 +143,7 @@ def measure_scores(
     if consensus is not None and is_consensus:
         value, influence = consensus.adjusted(influence)
         interval = student_interval(value, influence, "V^π", "marginal ratios")
+    agreement, no_agreement = _agreement(interval.value, influence, robust)
     return Measurements(
         theta=scores.theta,
         interval=interval,
@@ -153,8 +153,8 @@ def measure_scores(
         weakest=support.description,
         support=support,
         without_ridge=None if without_ridge is None else interval_from_scores(without_ridge),
-        agreement=_agreement(interval.value, influence, robust),
-        no_agreement=_why_no_agreement(robust),
+        agreement=agreement,
+        no_agreement=no_agreement,
         from_log=True,
         consensus=None if consensus is None else consensus.on_all(scores.influence),
         is_consensus=is_consensus,
@@ -164,14 +164,18 @@ def measure_scores(
 
 def _agreement(
     value: float, influence: FloatArray, robust: Trajectories | None
-) -> tuple[float, float] | None:
-    """Return V̂ minus WDR and its standard error, if WDR is reliable."""
-    if robust is None or not robust.comparable or not np.isfinite(robust.normalised):
-        return None
-    if not robust.is_reliable:
-        return None
+) -> tuple[tuple[float, float] | None, str]:
+    """Return V̂ minus WDR and its standard error, if WDR is reliable; and why it would not be."""
+    if robust is None:
+        return None, "there is no weighted doubly robust estimate"
+    if not robust.comparable:
+        return None, "doubly robust estimates on truncated episodes have a different estimand"
+    shape = "no k̂" if np.isnan(robust.k_hat) else f"k̂ {robust.k_hat:.2f}"
+    reason = f"the doubly robust estimate is unreliable: ESS {robust.ess:.0f}, {shape}"
+    if not np.isfinite(robust.normalised) or not robust.is_reliable:
+        return None, reason
     paired = student_interval(0.0, influence - robust.scores, ESTIMAND, "paired")
-    return value - robust.normalised, paired.error
+    return (value - robust.normalised, paired.error), reason
 
 
 def distance_on_one_side(value: float, robust: Trajectories | None) -> float:
@@ -180,13 +184,3 @@ def distance_on_one_side(value: float, robust: Trajectories | None) -> float:
         return 0.0
     low, high = sorted(robust.value(name) - value for name in robust.names)
     return max(low, -high, 0.0) if np.isfinite([low, high]).all() else 0.0
-
-
-def _why_no_agreement(robust: Trajectories | None) -> str:
-    """Return the reason why there is no reliable doubly robust estimate to compare with."""
-    if robust is None:
-        return "there is no weighted doubly robust estimate"
-    if not robust.comparable:
-        return "doubly robust estimates on truncated episodes have a different estimand"
-    shape = "no k̂" if np.isnan(robust.k_hat) else f"k̂ {robust.k_hat:.2f}"
-    return f"the doubly robust estimate is unreliable: ESS {robust.ess:.0f}, {shape}"

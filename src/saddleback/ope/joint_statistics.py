@@ -30,22 +30,13 @@ CHUNK = 1 << 14
 
 @dataclass(frozen=True, eq=False)
 class SampledPolicy:
-    """A policy on a sample of episodes.
-
-    Attributes
-    ----------
-    name
-        Its name.
-    after, start
-        Its actions in the next states, and in the first ones.
-    used
-        Which transitions are used, [n]: all whose next action is known.
-    """
+    """A policy on a sample of episodes."""
 
     name: str
+    # Its actions in the next states, and in the first ones.
     after: ActionDistribution
     start: ActionDistribution
-    used: BoolArray
+    used: BoolArray  # which transitions are used, [n]: all whose next action is known
 
     @classmethod
     def of(

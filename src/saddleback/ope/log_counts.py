@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 
 from saddleback._typing import FloatArray, IntArray
-from saddleback.engine import TakenActions, count_calibration, count_policy, count_ratios
 from saddleback.errors import Fix
 from saddleback.log import Finding, Segment
 from saddleback.log.altered_rows import AlteredRows
 from saddleback.log.diagnostics import format_rows
 from saddleback.log.episode_returns import EpisodeReturns
+from saddleback.ope.policy_counts import PolicyCounts
 
 NEIGHBOURING_LENGTHS = 5
 """How many lengths below the maximum are compared with it."""
@@ -23,107 +22,19 @@ NEGLIGIBLE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class PolicyCounts:
-    """Sums over the rows of a log for one target policy, by cell of the observation or in total.
-
-    Attributes
-    ----------
-    action_mass
-        Σπ by action, [K].
-    totals
-        Σ of π's entropy, number of greedy rows, and Σ of π's probability on actions with μ = 0,
-        [3].
-    ratios
-        Σ of x = π(1{A=a}/μ − 1), of x², of π²(1/μ − 1) where a was taken, and of π², [4, cells, K].
-    residuals
-        Σ of 1{A=a} − μ and of μ(1 − μ), where all of μ is known, [2, cells, K].
-    min_propensity
-        The smallest propensity with which each action was taken, [K]; infinite if never.
-    """
-
-    action_mass: FloatArray
-    totals: FloatArray
-    ratios: FloatArray
-    residuals: FloatArray
-    min_propensity: FloatArray
-
-    @classmethod
-    def empty(cls, n_actions: int, cells: int = 1) -> Self:
-        """Return counts of zero rows."""
-        K = n_actions
-        ratios, residuals = np.zeros((4, cells, K)), np.zeros((2, cells, K))
-        return cls(np.zeros(K), np.zeros(3), ratios, residuals, np.full(K, np.inf))
-
-    def add(self, segment: Segment, pi: FloatArray, cell: IntArray | None = None) -> None:
-        """Add the next segment, with π in all of its states [m, K], and the cell of each row."""
-        at = np.zeros(len(segment), dtype=np.int64) if cell is None else cell
-        mu = segment.tables.get("mu")
-        count_policy(pi, segment.states, self.action_mass, self.totals)
-        if segment.propensity is not None:
-            taken = TakenActions(segment.states, segment.actions, segment.propensity, at)
-            full = np.zeros((0, pi.shape[1])) if mu is None else mu
-            count_ratios(pi, full, taken, self.ratios, self.min_propensity, self.totals)
-        if mu is not None:
-            count_calibration(mu, segment.states, segment.actions, at, self.residuals)
-
-    @property
-    def entropy(self) -> float:
-        """Σ of π's entropy over the rows."""
-        return float(self.totals[0])
-
-    @property
-    def greedy_rows(self) -> float:
-        """Number of rows where one action has nearly all of π's probability."""
-        return float(self.totals[1])
-
-    @property
-    def uncovered_mass(self) -> float:
-        """Σ of π's probability on actions with μ = 0."""
-        return float(self.totals[2])
-
-    def merge(self, other: Self) -> Self:
-        """Return the counts of both logs together."""
-        return type(self)(
-            self.action_mass + other.action_mass,
-            self.totals + other.totals,
-            self.ratios + other.ratios,
-            self.residuals + other.residuals,
-            np.minimum(self.min_propensity, other.min_propensity),
-        )
-
-
-@dataclass(frozen=True, eq=False)
 class LogCounts:
-    """Counts over a log.
+    """Counts over a log."""
 
-    Attributes
-    ----------
-    visits
-        Number of steps on which each feature was active, [p].
-    mass
-        For each target Σ|b| over the successor states, [T, p]: the features of its actions there.
-    returns
-        Terminated episodes by block, [B, 3]: number, Σ and Σ² of their discounted returns.
-    rewards
-        Smallest and largest reward, [2].
-    truncated_weight
-        Σγ^T over truncated episodes, [1].
-    lengths
-        Lengths of terminated episodes and the number of each, [n, 2].
-    altered
-        The numbers of `AlteredRows`, [14].
-    by_target
-        Counts for each target policy.
-    """
-
-    visits: FloatArray
+    visits: FloatArray  # number of steps on which each feature was active, [p]
+    # For each target Σ|b| over the successor states, [T, p]: the features of its actions there.
     mass: FloatArray
+    # Terminated episodes by block, [B, 3]: number, Σ and Σ² of their discounted returns.
     returns: FloatArray
-    rewards: FloatArray
-    truncated_weight: FloatArray
-    lengths: IntArray
-    altered: IntArray
-    by_target: tuple[PolicyCounts, ...]
+    rewards: FloatArray  # smallest and largest reward, [2]
+    truncated_weight: FloatArray  # Σγ^T over truncated episodes, [1]
+    lengths: IntArray  # lengths of terminated episodes and the number of each, [n, 2]
+    altered: IntArray  # the numbers of `AlteredRows`, [14]
+    by_target: tuple[PolicyCounts, ...]  # counts for each target policy
 
     @classmethod
     def of(

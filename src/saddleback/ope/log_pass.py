@@ -23,7 +23,7 @@ from saddleback.features import Active, Features
 from saddleback.features.base import check_feature_rows, encode
 from saddleback.log import Log, Segment, Target
 from saddleback.log.diagnostics import raise_errors
-from saddleback.log.episode_blocks import BlockNumbers
+from saddleback.log.episode_hashes import BlockNumbers
 from saddleback.log.reader import LogReader
 
 Job = Callable[[], object]
@@ -61,13 +61,8 @@ class EncodeOnce:
 class SegmentBatch:
     """A segment of a log, and what its reducers share.
 
-    Attributes
-    ----------
-    segment
-        The segment.
-    block_numbers
-        64-bit numbers of its episodes, [1 + new], in the order of `Segment.row_episode`; the
-        remainder is the block.
+    ``block_numbers`` are 64-bit numbers of its episodes, [1 + new], in the order of
+    `Segment.row_episode`; the remainder is the block.
     """
 
     def __init__(

@@ -31,21 +31,11 @@ SINGULAR = 1e-13
 
 @dataclass(frozen=True, eq=False)
 class LSTDSolution:
-    """Weights and solver outcome.
+    """Weights and solver outcome."""
 
-    Attributes
-    ----------
-    theta
-        The weights, [p].
-    ridge
-        η.
-    outcome
-        ``"ok"``, or why the solution is not unique.
-    """
-
-    theta: FloatArray
+    theta: FloatArray  # [p]
     ridge: float
-    outcome: str
+    outcome: str  # ``"ok"``, or why the solution is not unique
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,20 +177,14 @@ class FeatureSpan:
 
 @dataclass(frozen=True, eq=False)
 class Factorisation:
-    """LU factorisation of Â − η·diag M̂ on the span.
-
-    Attributes
-    ----------
-    unique
-        Whether the solution is unique.
-    """
+    """LU factorisation of Â − η·diag M̂ on the span."""
 
     span: FeatureSpan
     _reduced: FloatArray
     _lu: FloatArray
     _pivots: IntArray
     ridge: float
-    unique: bool
+    unique: bool  # whether there is one solution
 
     def solve(self, b: FloatArray) -> LSTDSolution:
         """Return θ in the span with (Â − η·diag M̂)θ + b = 0, or the least-squares solution."""

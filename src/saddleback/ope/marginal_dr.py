@@ -55,26 +55,15 @@ DIRECTION_ROWS, CHUNK = 2000, 4096
 
 @dataclass(frozen=True, eq=False)
 class Fits:
-    """Cross-fitted candidates of one basis, R penalties.
+    """Cross-fitted candidates of one basis, R penalties."""
 
-    Attributes
-    ----------
-    penalties
-        Pooling and ridge of each.
-    start
-        q(s_0) of each episode under π, [R, E].
-    delta, ratio
-        TD error δ and marginal ratio w of each row, [R, n, m], at m steps of the task, with the
-        number of steps each stands for as a factor of w; m is 1 without a horizon.
-    theta
-        θ without each fold, [R, folds, p]; θ_H with a horizon.
-    """
-
-    penalties: list[tuple[float, float]]
-    start: FloatArray
+    penalties: list[tuple[float, float]]  # pooling and ridge of each
+    start: FloatArray  # q(s_0) of each episode under π, [R, E]
+    # TD error δ and marginal ratio w of each row, [R, n, m], at m steps of the task, with the
+    # number of steps each stands for as a factor of w; m is 1 without a horizon.
     delta: FloatArray
     ratio: FloatArray
-    theta: FloatArray
+    theta: FloatArray  # θ without each fold, [R, folds, p]; θ_H with a horizon
 
     def finite(self) -> Fits:
         """Return the candidates whose numbers are finite, and their sums of products as well."""
@@ -166,15 +155,14 @@ def fit_basis(
     for k, fold in enumerate(folds):
         M, C, b, x = (all_folds - own for all_folds, own in zip(total, fold.sums, strict=True))
         penalised = _Penalised(M, C if horizon is None else None, directions is not None)
-        system = (
-            _FixedPoint(penalised, b, x)
-            if horizon is None
-            else _Horizon(penalised, C, b, x, horizon)
-        )
+        solve = functools.partial(_fixed_point, b=b, x=x)
+        if horizon is not None:
+            C = np.asfortranarray(C)
+            solve = functools.partial(_recursion, C=C, b=b, x=x, steps=horizon)
         solutions = {
             r: solution
             for r, (pooled, ridge) in enumerate(penalties)
-            if (solution := system.solve(ridge, pooled)) is not None
+            if (solution := solve(penalised.matrix(ridge, pooled))) is not None
         }
         if not solutions:
             continue
@@ -316,48 +304,37 @@ class _Penalised:
         return matrix
 
 
-class _FixedPoint:
-    """The systems of θ and u without a horizon."""
-
-    def __init__(self, penalised: _Penalised, b: FloatArray, x: FloatArray) -> None:
-        self._penalised, self._b, self._x = penalised, b, x
-
-    def solve(self, ridge: float, pooling: float) -> tuple[FloatArray, FloatArray] | None:
-        """Return θ and u, [p, 1] each; None if the system is singular."""
-        matrix = self._penalised.matrix(ridge, pooling)
-        lu, pivots, singular = scipy.linalg.lapack.dgetrf(matrix, overwrite_a=True)
-        if singular:
-            return None
-        theta, _ = scipy.linalg.lapack.dgetrs(lu, pivots, self._b)
-        u, _ = scipy.linalg.lapack.dgetrs(lu, pivots, self._x, trans=1)
-        return theta[:, None], u[:, None]
+Solution = tuple[FloatArray, FloatArray] | None
+"""θ and u; None if a matrix is singular, or not definite."""
 
 
-class _Horizon:
-    """The recursions of θ and u with a horizon."""
+def _fixed_point(matrix: FloatArray, b: FloatArray, x: FloatArray) -> Solution:
+    """Return θ and u without a horizon, [p, 1] each, from M_λ − γC, which is overwritten."""
+    lu, pivots, singular = scipy.linalg.lapack.dgetrf(matrix, overwrite_a=True)
+    if singular:
+        return None
+    theta, _ = scipy.linalg.lapack.dgetrs(lu, pivots, b)
+    u, _ = scipy.linalg.lapack.dgetrs(lu, pivots, x, trans=1)
+    return theta[:, None], u[:, None]
 
-    def __init__(
-        self, penalised: _Penalised, C: FloatArray, b: FloatArray, x: FloatArray, steps: int
-    ) -> None:
-        self._penalised, self._C, self._b, self._x = penalised, np.asfortranarray(C), b, x
-        self._steps = steps
 
-    def solve(self, ridge: float, pooling: float) -> tuple[FloatArray, FloatArray] | None:
-        """Return θ_0 … θ_H [p, H + 1] and u_0 … u_{H−1} [p, H]; None if M is not definite."""
-        matrix = self._penalised.matrix(ridge, pooling)
-        factor, indefinite = scipy.linalg.lapack.dpotrf(matrix, clean=False, overwrite_a=True)
-        if indefinite:
-            return None
-        P, _ = scipy.linalg.lapack.dpotrs(factor, self._C)
-        first, _ = scipy.linalg.lapack.dpotrs(factor, self._b)
-        theta, nu = np.zeros((len(first), self._steps + 1)), np.zeros((len(first), self._steps))
-        nu[:, 0] = self._x
-        for h in range(self._steps):
-            theta[:, h + 1] = first + P @ theta[:, h]
-            if h + 1 < self._steps:
-                nu[:, h + 1] = nu[:, h] @ P
-        u, _ = scipy.linalg.lapack.dpotrs(factor, nu)
-        return theta, u
+def _recursion(
+    matrix: FloatArray, C: FloatArray, b: FloatArray, x: FloatArray, steps: int
+) -> Solution:
+    """Return θ_0 … θ_H [p, H + 1] and u_0 … u_{H−1} [p, H] from M_λ, which is overwritten."""
+    factor, indefinite = scipy.linalg.lapack.dpotrf(matrix, clean=False, overwrite_a=True)
+    if indefinite:
+        return None
+    P, _ = scipy.linalg.lapack.dpotrs(factor, C)
+    first, _ = scipy.linalg.lapack.dpotrs(factor, b)
+    theta, nu = np.zeros((len(first), steps + 1)), np.zeros((len(first), steps))
+    nu[:, 0] = x
+    for h in range(steps):
+        theta[:, h + 1] = first + P @ theta[:, h]
+        if h + 1 < steps:
+            nu[:, h + 1] = nu[:, h] @ P
+    u, _ = scipy.linalg.lapack.dpotrs(factor, nu)
+    return theta, u
 
 
 @dataclass(frozen=True, eq=False)

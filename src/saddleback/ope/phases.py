@@ -64,18 +64,9 @@ def plan_phases(
 ) -> Phases:
     """Plan the phases that come after reading.
 
-    Parameters
-    ----------
-    progress
-        The progress callback of the evaluation, or None.
-    rows, active, p
-        Rows of the log, active features per row, and features over all actions.
-    targets, rules, folds, weighting_jobs, draws
-        Numbers of targets, rules, folds of Q, weighting jobs, and resamples.
-    sampled, is_consensus
-        Rows of the sample for candidate features, and whether these are the estimate.
-    passes, epochs
-        Passes of a streamed rule and epochs of SVRG; 0 if not used.
+    ``active`` are features per row, ``p`` features over all actions, ``folds`` those of Q,
+    ``sampled`` rows of the sample for candidate features, and ``passes`` and ``epochs`` those of a
+    streamed rule and of SVRG, 0 if not used.
 
     Examples
     --------

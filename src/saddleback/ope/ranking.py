@@ -35,24 +35,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One policy compared with the baseline.
+    """One policy compared with the baseline."""
 
-    Attributes
-    ----------
-    name, trust, reason
-        Its name, the verdict on its estimate, and the reason.
-    value, difference
-        V̂, and V̂ minus the baseline.
-    bound
-        Simultaneous lower bound on the improvement over the baseline; if lower is better, on the
-        reduction.
-    """
-
+    # Its name, the verdict on its estimate, and the reason.
     name: str
     trust: str
     reason: str
+    # V̂, and V̂ minus the baseline.
     value: float
     difference: float
+    # Simultaneous lower bound on the improvement over the baseline; if lower is better, on the
+    # reduction.
     bound: float
 
     @property

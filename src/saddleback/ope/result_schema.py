@@ -1,7 +1,7 @@
 """JSON form of a saved result: `Evaluation.as_dict` writes these records, and readers check them.
 
 Numbers that are not finite are saved as null, so every number that can be infinite or undefined
-may be null.
+may be null. Records without such numbers are saved as they are.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from saddleback._json import invalid_place, json_ready
+from saddleback.ope.coverage import Coverage
+from saddleback.ope.policy_counts import PolicySummary
 
 SCHEMA = 1
 """Schema version of saved results."""
@@ -76,38 +78,6 @@ class SavedEvidence(Struct):
     mean_weight: Maybe = None
 
 
-class SavedPolicy(Struct):
-    """A `PolicySummary`."""
-
-    mass: dict[str, float]
-    entropy: float
-    greedy: float
-    description: str = ""
-
-
-class SavedColumnCoverage(Struct):
-    """Coverage in one part of the range of an observation."""
-
-    column: str
-    where: str
-    share: float
-    coverage: float
-    rows: int
-
-
-class SavedCoverage(Struct):
-    """A `Coverage`."""
-
-    coverage: float
-    unvisited: float
-    rows: float
-    action: str
-    where: str
-    taken: int
-    share: float
-    parts: list[SavedColumnCoverage]
-
-
 class SavedSpectrum(Struct):
     """A `Spectrum`; eigenvalues are pairs of real and imaginary part."""
 
@@ -162,8 +132,8 @@ class SavedVerdict(Struct):
     improvement: SavedImprovement | None
     evidence: SavedEvidence
     interval_with_gap: tuple[Maybe, Maybe]
-    policy: SavedPolicy
-    support: SavedCoverage | None
+    policy: PolicySummary
+    support: Coverage | None
     gap_parts: dict[str, Maybe]
     spectrum: SavedSpectrum | None
     condition: Maybe

@@ -37,32 +37,17 @@ NEGLIGIBLE_ERROR = 1e-4
 
 @dataclass(frozen=True)
 class Interval:
-    """A confidence interval and its estimand.
+    """A confidence interval and its estimand."""
 
-    Attributes
-    ----------
-    value, low, high
-        The estimate and its interval.
-    level
-        Nominal coverage.
-    error
-        Standard error.
-    estimand
-        The quantity that it is an interval for.
-    method
-        How the interval was computed.
-    n
-        Number of independent units: episodes, or blocks of episodes.
-    """
-
+    # The estimate and its interval.
     value: float
     low: float
     high: float
-    level: float
+    level: float  # nominal coverage
     error: float
-    estimand: str
-    method: str
-    n: int
+    estimand: str  # the quantity that it is an interval for
+    method: str  # how the interval was computed
+    n: int  # number of independent units: episodes, or blocks of episodes
 
 
 def student_interval(value: float, influence: FloatArray, estimand: str, method: str) -> Interval:

@@ -18,24 +18,14 @@ from saddleback.rules import Rule
 
 @dataclass(frozen=True, eq=False)
 class EpisodeScores:
-    """Scores of the episodes of a log for one solution.
+    """Scores of the episodes of a log for one solution."""
 
-    Attributes
-    ----------
-    theta, value
-        θ̂, and V̂ = x̄ᵀθ̂.
-    first
-        V̂(S_0) of each episode, [n].
-    score
-        uᵀ(A_iθ̂ + b_i) of each episode, [n].
-    td_error_return
-        Σ_t γ^t δ_t of each episode, [n]; for the behaviour policy V̂(S_0) plus this is the return.
-    """
-
+    # θ̂, and V̂ = x̄ᵀθ̂.
     theta: FloatArray
     value: float
-    first: FloatArray
-    score: FloatArray
+    first: FloatArray  # V̂(S_0) of each episode, [n]
+    score: FloatArray  # uᵀ(A_iθ̂ + b_i) of each episode, [n]
+    # Σ_t γ^t δ_t of each episode, [n]; for the behaviour policy V̂(S_0) plus this is the return.
     td_error_return: FloatArray
 
     @property

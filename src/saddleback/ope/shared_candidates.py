@@ -40,17 +40,10 @@ TRACE_WAVES = 100
 
 @dataclass(frozen=True, eq=False)
 class Waves:
-    """Random waves √2 cos z of standardised points x, with z = wᵀx + c.
-
-    Attributes
-    ----------
-    scaling
-        Standardises the points.
-    frequencies, offsets
-        w [d, m] and c [m].
-    """
+    """Random waves √2 cos z of standardised points x, with z = wᵀx + c."""
 
     scaling: Scaling
+    # w [d, m] and c [m].
     frequencies: FloatArray
     offsets: FloatArray
 
@@ -67,24 +60,12 @@ class Waves:
 
 @dataclass(frozen=True, eq=False)
 class SharedBasis(Basis):
-    """Features of a point and an action, which are functions of the `Waves` of the point.
-
-    Attributes
-    ----------
-    encode
-        The waves.
-    phases
-        v of each action and wave, [K, m].
-    actions
-        The actions taken, [n].
-    next_pi, start_pi
-        Probabilities of the target's actions in the next states and in the first ones, [n, K] and
-        [E, K].
-    """
+    """Features of a point and an action, which are functions of the `Waves` of the point."""
 
     encode: Waves
-    phases: FloatArray
-    actions: IntArray
+    phases: FloatArray  # v of each action and wave, [K, m]
+    actions: IntArray  # the actions taken, [n]
+    # Probabilities of the target's actions in the next states [n, K], and in the first ones [E, K].
     next_pi: FloatArray
     start_pi: FloatArray
     is_shared: ClassVar[bool] = True

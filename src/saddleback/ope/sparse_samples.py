@@ -43,13 +43,6 @@ class Table(NamedTuple):
 class Samples:
     """The terms of Â, b̂ and M̂, one row per step.
 
-    Attributes
-    ----------
-    e, d, phi
-        Traces e_t, differences d_t = γ'b_t − φ_t, and features φ_t: sparse, [T, p].
-    rewards
-        R_t, [T].
-
     Examples
     --------
     >>> stream = Stream.of(
@@ -67,10 +60,11 @@ class Samples:
            [ 0.   , -0.5  ]])
     """
 
+    # Traces e_t, differences d_t = γ'b_t − φ_t, and features φ_t: sparse, [T, p].
     e: scipy.sparse.csr_array
     d: scipy.sparse.csr_array
     phi: scipy.sparse.csr_array
-    rewards: FloatArray
+    rewards: FloatArray  # R_t, [T]
 
     def __post_init__(self) -> None:
         for name in ("e", "d", "rewards"):
@@ -85,12 +79,7 @@ class Samples:
     def of(cls, stream: Stream | Columns, p: int | None = None) -> Self:
         """Compute the traces e_t = c_t e_{t-1} + w_t φ_t of a stream, with e = 0 before it.
 
-        Parameters
-        ----------
-        stream
-            A validated `Stream`, or raw columns, which must start at an episode boundary.
-        p
-            Number of features, for raw columns.
+        Raw columns, of ``p`` features, must start at an episode boundary.
         """
         if isinstance(stream, Stream):
             c, p = stream.columns, stream.p

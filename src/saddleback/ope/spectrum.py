@@ -36,21 +36,11 @@ MAX_KEPT = 12
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """Eigenvalues of Â, and of its block resamples.
+    """Eigenvalues of Â, and of its block resamples."""
 
-    Attributes
-    ----------
-    values
-        Eigenvalues of Â, largest real part first.
-    cloud
-        The eigenvalues with the largest real parts of each draw, [draws, kept].
-    drawn
-        V̂ of each draw, [draws]; to first order if there are few draws.
-    """
-
-    values: ComplexArray
-    cloud: ComplexArray
-    drawn: FloatArray
+    values: ComplexArray  # eigenvalues of Â, largest real part first
+    cloud: ComplexArray  # the eigenvalues with the largest real parts of each draw, [draws, kept]
+    drawn: FloatArray  # V̂ of each draw, [draws]; to first order if there are few draws
 
     @property
     def stable_draws(self) -> int:

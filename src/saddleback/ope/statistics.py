@@ -20,7 +20,7 @@ from saddleback._typing import BoolArray, FloatArray, IntArray, OffsetArray
 from saddleback.errors import InvalidParameter
 from saddleback.features import Features
 from saddleback.log import Finding, Log
-from saddleback.log.fingerprints import overlap
+from saddleback.log.episode_hashes import overlap
 from saddleback.ope.log_counts import LogCounts
 from saddleback.ope.lstd_solve import Factorisation, FeatureSpan, LSTDSolution
 from saddleback.ope.statistics_key import StatisticsKey

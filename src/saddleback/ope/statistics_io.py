@@ -21,7 +21,8 @@ from saddleback import _npz, _validate
 from saddleback.engine import copies_of
 from saddleback.errors import Fix, InvalidParameter
 from saddleback.log import Finding
-from saddleback.ope.log_counts import LogCounts, PolicyCounts
+from saddleback.ope.log_counts import LogCounts
+from saddleback.ope.policy_counts import PolicyCounts
 from saddleback.ope.statistics import Statistics
 from saddleback.ope.statistics_key import StatisticsKey
 from saddleback.ope.statistics_pass import check_memory
@@ -32,14 +33,8 @@ SCHEMA = 8
 """Version of the file layout."""
 
 STATISTICS_ARRAYS = (
-    "steps",
-    "episodes",
-    "squares",
-    "kappa_squares",
-    "ids",
-    "fingerprints",
-    "unfinished",
-)
+    "steps", "episodes", "squares", "kappa_squares", "ids", "fingerprints", "unfinished",
+)  # fmt: skip
 COUNT_ARRAYS = ("returns", "rewards", "truncated_weight", "lengths", "altered")
 POLICY_ARRAYS = ("action_mass", "totals", "ratios", "residuals", "min_propensity")
 

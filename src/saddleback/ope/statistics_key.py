@@ -24,40 +24,26 @@ SEVERAL_BLOCKS = Fix("Use several blocks of episodes", "blocks", 20)
 
 @dataclass(frozen=True)
 class StatisticsKey:
-    """γ, rules, targets, features and all other settings that must agree for a merge.
+    """γ, rules, targets, features and all other settings that must agree for a merge."""
 
-    Attributes
-    ----------
-    gamma, rules
-        Discount, and the rules.
-    targets, marks
-        Names and fingerprints of the target policies.
-    features
-        Description of the features.
-    values, shared, p
-        Kind of values ("action" or "state"), whether actions share features, and the size of θ.
-    actions, observation
-        Names of the actions and of the entries of an observation.
-    blocks
-        Number of blocks of episodes.
-    reading
-        Options for reading the log: dropped rows, clipped or estimated propensities, time limits.
-    rule_marks
-        Fingerprints of the classes of each rule, empty for a rule of saddleback.
-    """
-
+    # Discount, and the rules.
     gamma: Annotated[float, Meta(ge=0, le=1)]
     rules: tuple[Rule, ...]
+    # Names and fingerprints of the target policies.
     targets: tuple[str, ...]
     marks: tuple[str, ...]
-    features: str
+    features: str  # description of the features
+    # Kind of values ("action" or "state"), whether actions share features, and the size of θ.
     values: Annotated[str, Meta(pattern="^(action|state)$")]
     shared: bool
     p: Annotated[int, Meta(ge=1)]
+    # Names of the actions and of the entries of an observation.
     actions: tuple[str, ...]
     observation: tuple[str, ...]
-    blocks: Annotated[int, Meta(ge=1)]
+    blocks: Annotated[int, Meta(ge=1)]  # number of blocks of episodes
+    # Options for reading the log: dropped rows, clipped or estimated propensities, time limits.
     reading: str
+    # Fingerprints of the classes of each rule, empty for a rule of saddleback.
     rule_marks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

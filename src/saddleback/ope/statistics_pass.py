@@ -26,14 +26,15 @@ from saddleback.features import Features
 from saddleback.log import Log, Segment, Target
 from saddleback.log.altered_rows import AlteredRows
 from saddleback.log.diagnostics import raise_errors
+from saddleback.log.episode_hashes import Fingerprints
 from saddleback.log.episode_returns import EpisodeReturns
-from saddleback.log.fingerprints import Fingerprints
 from saddleback.log.reader import LogReader
 from saddleback.log.summary import undiscounted_error
 from saddleback.log.target_policies import as_targets
 from saddleback.ope.feature_box import OutsideBox
-from saddleback.ope.log_counts import ActionSupport, LogCounts, PolicyCounts
+from saddleback.ope.log_counts import ActionSupport, LogCounts
 from saddleback.ope.log_pass import EncodeOnce, Job, SegmentBatch, read_log
+from saddleback.ope.policy_counts import PolicyCounts
 from saddleback.ope.statistics_key import StatisticsKey
 from saddleback.rules import Rule
 from saddleback.rules.requirements import check_log_requirements
@@ -74,15 +75,8 @@ def compute_statistics(
 class StatisticsReducer:
     """Accumulates the statistics of a log.
 
-    Parameters
-    ----------
-    log, setting, policies, features
-        The log, and what its statistics are computed for.
-    main
-        If given, only the first rule of this many first targets is kept by block; of other pairs
-        there are totals, and those of other targets only for the first rule.
-    sink
-        See `Sink`.
+    With ``main``, only the first rule of this many first targets is kept by block; of other pairs
+    there are totals, and those of other targets only for the first rule.
     """
 
     def __init__(

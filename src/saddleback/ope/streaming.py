@@ -110,7 +110,10 @@ class Streamed(Estimator):
         gaps = []
         for k in range(passes):
             part = part_of(progress, k / passes, (k + 1) / passes)
-            learners = self._pass(log, alpha, beta, theta, omega, bound, part)
+            sizes = Schedule(alpha, 0.0), Schedule(beta, 0.0)
+            form = self.effective_rule.form
+            learners = Learners(form, *sizes, theta, omega, bound, self.threads)
+            Workers([learners], self.threads).advance(self._streams(log, part))
             theta, omega = learners.weights()
             new = (learners.diverged_at >= 0) & (diverged < 0)
             diverged[new] = learners.diverged_at[new] + k * learners.done
@@ -163,23 +166,6 @@ class Streamed(Estimator):
         for streams in self._streams(log):
             sums.add(streams[0])
         return replace(system, batches=sums.batch_means, batch_steps=size)
-
-    def _pass(
-        self,
-        log: Log,
-        alpha: FloatArray,
-        beta: FloatArray,
-        theta: FloatArray,
-        omega: FloatArray,
-        bound: float,
-        progress: Progress | None,
-    ) -> Learners:
-        """Run the learners over the log once."""
-        form, threads = self.effective_rule.form, self.threads
-        sizes = Schedule(alpha, 0.0), Schedule(beta, 0.0)
-        learners = Learners(form, *sizes, theta, omega, bound, threads)
-        Workers([learners], threads).advance(self._streams(log, progress))
-        return learners
 
     def _streams(self, log: Log, progress: Progress | None = None) -> Iterator[list[Columns]]:
         """Yield the log as stream columns of the rule, segment by segment."""

@@ -51,22 +51,14 @@ MIN_GROWTH = 1.02
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SVRGSolution:
-    """The result of `solve`.
+    """The result of `solve`."""
 
-    Attributes
-    ----------
-    theta, omega
-        The last point, [p]; ω tends to 0 where Âθ + b̂ = 0 has a solution.
-    residuals
-        ‖D^{-1/2}(Âθ + b̂)‖ / ‖D^{-1/2}b̂‖ at the start and after each epoch, [epochs + 1].
-    outcome
-        ``"ok"``, or why the solver did not converge.
-    """
-
+    # The last point, [p]; ω tends to 0 where Âθ + b̂ = 0 has a solution.
     theta: FloatArray
     omega: FloatArray
+    # ‖D^{-1/2}(Âθ + b̂)‖ / ‖D^{-1/2}b̂‖ at the start and after each epoch, [epochs + 1].
     residuals: FloatArray
-    outcome: str
+    outcome: str  # ``"ok"``, or why the solver did not converge
 
     def __repr__(self) -> str:
         return (
@@ -121,22 +113,9 @@ def solve(
     Since the gradients are affine in (θ, ω), the combination of the last snapshots with the
     smallest gradients is known without another pass over the data; the next epoch starts there.
 
-    Parameters
-    ----------
-    samples
-        The data.
-    tolerance
-        Stop when ‖D^{-1/2}(Âθ + b̂)‖ ≤ tolerance ‖D^{-1/2}b̂‖, with D = diag M̂.
-    epochs
-        At most this many passes of T single steps.
-    ridge
-        η ≥ 0: solve with Â − ηD for Â.
-    memory
-        Number of snapshots to combine (4 numbers per active feature each); 0 is plain SVRG.
-    rng
-        Seed or generator; results are bit-identical for equal seeds.
-    progress
-        Called as ``progress(epoch, residual)`` after each epoch.
+    It stops when ‖D^{-1/2}(Âθ + b̂)‖ ≤ tolerance ‖D^{-1/2}b̂‖, or after ``epochs`` passes of T single
+    steps, each followed by ``progress(epoch, residual)``. ``memory`` is the number of snapshots to
+    combine (4 numbers per active feature each); 0 is plain SVRG.
 
     Notes
     -----
