@@ -18,7 +18,7 @@ from saddleback import plots
 from saddleback._progress import Progress, concurrent_progress, part_of
 from saddleback._threads import thread_pool
 from saddleback.errors import Fix, InvalidParameter, SaddlebackError
-from saddleback.sweep import Store, Task, run_tasks, threads
+from saddleback.sweep import Store
 
 QUICK = "Quick run, a smoke test on little data: do not cite its numbers or verdicts."
 """The warning that goes with the results of a quick run."""
@@ -119,16 +119,6 @@ def _memory() -> float:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, ValueError):
         return float("inf")
-
-
-def execute(name: str, study: dict[str, Any], tasks: Sequence[Task], options: Options) -> Store:
-    """Run the missing tasks of an experiment that is not a study; return its store."""
-    with (
-        threads(options.workers) as handle,
-        Store.open(options.out / name, study, options.command) as store,
-    ):
-        run_tasks(tasks, store, handle, options.progress, name=name)
-    return store
 
 
 class MissingResults(SaddlebackError):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
+import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
@@ -132,6 +133,8 @@ def _built(construction: _Construction) -> Problem | Source:
 class Study:
     """A parameter sweep: every rule with every step size on every problem, in several runs.
 
+    A study of a ``function`` has no problems and rules: it calls the function with all settings.
+
     Attributes
     ----------
     title
@@ -164,6 +167,9 @@ class Study:
         Whether this is a smoke test, with the settings in [quick].
     device
         "cpu", "cuda" for a GPU, or "auto"; see `learn`.
+    function, settings
+        A function as ``module.py:function``, and its arguments: every combination of the values in
+        a table is a setting.
 
     Examples
     --------
@@ -191,6 +197,8 @@ class Study:
     common_random_numbers: bool = False
     quick: bool = False
     device: str = "cpu"
+    function: str = ""
+    settings: tuple[Mapping[str, Sequence[Any]], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the study as JSON data; settings that are optional and not given are omitted."""
@@ -214,6 +222,14 @@ class Study:
         """Return the name of a rule in the results."""
         label: str | None = self.rules[index][1].get("label")
         return self.rule(index, case).display_name if label is None else label
+
+    def combinations(self) -> list[dict[str, Any]]:
+        """Return the settings of the function, one by one."""
+        return [
+            dict(zip(table, values, strict=True))
+            for table in self.settings
+            for values in itertools.product(*table.values())
+        ]
 
     def has_dual(self, index: int) -> bool:
         """Whether a rule has a dual variable, and so a second step size."""
@@ -276,6 +292,10 @@ class Study:
 
     def on_device(self, device: str, threads: int) -> Study:
         """Return the study on a device, with larger tasks on a GPU; "auto" is decided here."""
+        if self.function:
+            if device == "cuda":
+                raise InvalidParameter(f"{self.function} runs on the CPU: only learners use a GPU.")
+            return replace(self, device="cpu")
         work = []
         for c, case in enumerate(self.cases):
             betas = sum(self.beta_count(r, c) for r in range(len(self.rules)))
@@ -385,6 +405,19 @@ def load_function(spec: str, folder: Path, mark: str | None = None) -> Callable[
         return getattr(importlib.import_module(path), attribute)  # type: ignore[no-any-return]
     check_file(spec, folder, mark)
     return load_once(f"{folder / path}:{attribute}")  # type: ignore[no-any-return]
+
+
+def asked_for(function: Callable[..., Any], available: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a function asks for by the names of its arguments; all with ``**settings``.
+
+    Examples
+    --------
+    >>> asked_for(lambda theta, lam: None, {"lam": 0.5, "seed": 0})
+    {'lam': 0.5}
+    """
+    takes = inspect.signature(function).parameters
+    everything = any(one.kind is one.VAR_KEYWORD for one in takes.values())
+    return {key: value for key, value in available.items() if everything or key in takes}
 
 
 def check_file(spec: str, folder: Path, mark: str | None) -> None:

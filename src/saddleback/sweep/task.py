@@ -22,6 +22,7 @@ from saddleback.learning.device import engine_on
 from saddleback.learning.run import unstack
 from saddleback.problem import Problem
 from saddleback.rules import Rule
+from saddleback.sweep.function_task import function_tasks
 from saddleback.sweep.manifest import study_hash
 from saddleback.sweep.store import check_versions, parquet_bytes
 from saddleback.sweep.study import Study, TaskSpec
@@ -34,6 +35,8 @@ LEARNERS = 100
 
 def tasks_of(study: Study, folder: Path, threads: int = 1) -> list[Task]:
     """Return the tasks of a study, each in some threads; paths are relative to the folder."""
+    if study.function:
+        return function_tasks(study, folder)
     data, directory, required = json.dumps(study.as_dict()), str(folder.resolve()), versions()
     return [
         Task(spec.name, partial(compute, data, spec, directory, threads, required), spec.size)
