@@ -63,7 +63,8 @@ def test_ahead_means_in_mean_and_median():
 def test_a_claim_against_three_rules_names_those_that_ges_beats(ahead, verdict, text):
     values = {"GES": "1", "GQ": "2", "ABQ": "3", "GTB": "4"}
     names = dict(zip(("GQ", "ABQ", "GTB"), ahead, strict=True))
-    claim = _claim("two-state, rewards, λ = 0.99", "spread", "GES varies least", values, names, "")
+    place = ("two-state, rewards, λ = 0.99", "two-state, rewards")
+    claim = _claim(place, "spread", "GES varies least", values, names, "")
     assert claim.verdict == verdict
     assert claim.cells == ("two-state, rewards", "spread", "1", "2", "3", "4", text, "")
 

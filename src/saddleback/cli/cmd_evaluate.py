@@ -109,7 +109,7 @@ def command(
     options["methods"] = options["methods"] or None
     options["distribution"] = distribution or report is not None
     evaluation = evaluate_files(log, quiet or as_json, **options)
-    _output(evaluation, save, report, as_json, distribution)
+    _output(evaluation, log.files, save, report, as_json, distribution)
 
 
 STATISTICS_OPTIONS = {
@@ -143,6 +143,7 @@ def evaluate_files(
 
 def _output(
     evaluation: Evaluation,
+    files: tuple[str, ...],
     save: Path | None,
     report: Path | None,
     as_json: bool,
@@ -156,7 +157,7 @@ def _output(
     from saddleback.ope.result_schema import digest
     from saddleback.ope.text_report import result_lines
 
-    result = evaluation.as_dict() | {"made": provenance(command_line(), seed=0)}
+    result = evaluation.as_dict() | {"made": provenance(command_line(), files, seed=0)}
     result["warnings"] = [finding.render(as_option) for finding in evaluation.warnings]
     result["digest"] = digest(result)
     written: list[Path] = []

@@ -98,8 +98,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
 
 def draw(results: Results) -> Figure:
     """Draw the MSPBE of the best setting of each grid, a row for each problem, a column for λ."""
-    runs = {case.case.label.partition(", ")[2]: case.study.runs for case, _ in results.values()}
-    counts = sorted(set(runs.values()))
+    counts = sorted({case.study.runs for case, _ in results.values()})
     caption = (
         "GES, γ = 0.99: the setting with the lowest final mean MSPBE of each grid. Lines: median "
         f"of {counts[-1]} runs ({counts[0]} on MountainCar); bands: quartiles. Paper's grid: α (or "

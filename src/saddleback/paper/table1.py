@@ -54,16 +54,28 @@ class Row:
     """A row of the table, with one exponent where a range is printed; see the study."""
 
     number: int
-    name: str
+    algorithm: str
     rule: Rule
     schedule: str
     claimed: str
     slow: float
     fast: float
-    printed: str
-    offsets: tuple[float, ...] = ()
+    offsets: tuple[float, ...]
+    source: str = ""
+    kernel: str = ""
+    traced: bool = False
     blocks: bool = False
     averaged: bool = False
+
+    @property
+    def name(self) -> str:
+        """The algorithm, and the paper of the claim."""
+        return ", ".join(filter(None, (self.algorithm, self.source)))
+
+    @property
+    def on_policy(self) -> bool:
+        """Whether the row evaluates μ."""
+        return self.kernel == "μ" and not self.traced
 
     @classmethod
     def of(cls, setting: Mapping[str, Any], offsets: Sequence[float]) -> Row:
@@ -83,10 +95,9 @@ def table_rows() -> list[Row]:
 
 def problem_of(row: Row, config: Table1Config) -> Problem:
     """Return the problem of a row: the same random dynamics, on-policy where it evaluates μ."""
-    on_policy = row.printed == "0, P^μ"
     values: Any = row.rule.values
     return random_mdp(
-        config.gamma, rng=config.problem, values=values, off_policy=0.0 if on_policy else 0.5
+        config.gamma, rng=config.problem, values=values, off_policy=0.0 if row.on_policy else 0.5
     )
 
 
@@ -232,15 +243,14 @@ def small_problem(row: Row, config: Table1Config) -> Problem:
     """Return the two-state problem with two features, for matrices that are easy to read."""
     base = two_state(config.gamma)
     features = base.features if row.rule.values == "action" else np.eye(2)
-    target = base.behaviour if row.printed == "0, P^μ" else base.target
+    target = base.behaviour if row.on_policy else base.target
     return Problem(base.mdp, features, target=target, behaviour=base.behaviour)
 
 
 def printed_matrix(row: Row, problem: Problem, config: Table1Config) -> FloatArray:
     """Return ΦᵀΞ(I − γλP)⁻¹(γP^b − I)Φ with the kernels printed in the table."""
     mdp = problem.mdp
-    trace, kernel = row.printed.split(", ")
-    lam = config.lam if trace == "λ" else 0.0
+    lam = config.lam if row.traced else 0.0
 
     def on_rows(policy: FloatArray) -> FloatArray:
         if problem.values == "state":
@@ -251,9 +261,9 @@ def printed_matrix(row: Row, problem: Problem, config: Table1Config) -> FloatArr
 
     pi, mu = on_rows(problem.target), on_rows(problem.behaviour)
     unit, Phi = np.eye(len(problem.Phi)), problem.Phi
-    bootstrap = mu if trace == "0" and kernel == "P^μ" else pi
+    bootstrap = mu if row.on_policy else pi
     inner = np.linalg.solve(
-        unit - mdp.gamma * lam * (mu if kernel == "P^μ" else pi),
+        unit - mdp.gamma * lam * (mu if row.kernel == "μ" else pi),
         (mdp.gamma * bootstrap - unit) @ Phi,
     )
     return np.asarray((Phi.T * problem.weights) @ inner)
@@ -261,7 +271,7 @@ def printed_matrix(row: Row, problem: Problem, config: Table1Config) -> FloatArr
 
 def printed_holds(row: Row, config: Table1Config) -> bool:
     """Return whether the printed matrix, if any, is that of the rule, on both problems."""
-    return not row.printed or all(
+    return not row.kernel or all(
         np.allclose(printed_matrix(row, problem, config), System.exact(problem, row.rule).A)
         for problem in (problem_of(row, config), small_problem(row, config))
     )
@@ -271,14 +281,13 @@ def matrices(config: Table1Config) -> list[tuple[str, str, str, str]]:
     """Return the printed formula of each algorithm, and both matrices on the small problem."""
     rows = {}
     for row in table_rows():
-        if not row.printed:
+        if not row.kernel:
             continue
-        trace, kernel = row.printed.split(", ")
-        resolvent = f"(I−γλ{kernel})⁻¹" if trace == "λ" else ""
-        bootstrap = "P^π" if trace == "λ" else kernel
+        resolvent = f"(I−γλP^{row.kernel})⁻¹" if row.traced else ""
+        bootstrap = "π" if row.traced else row.kernel
         problem = small_problem(row, config)
-        rows[row.name.split(",")[0]] = (
-            f"ΦᵀΞ{resolvent}(γ{bootstrap}−I)Φ",
+        rows[row.algorithm] = (
+            f"ΦᵀΞ{resolvent}(γP^{bootstrap}−I)Φ",
             format_matrix(printed_matrix(row, problem, config)),
             format_matrix(System.exact(problem, row.rule).A),
         )
