@@ -118,7 +118,7 @@ def _chosen_rules(defaults: tuple[RuleSpec, ...], options: Options) -> tuple[Rul
             own["lam"] = options.lam if k == 0 else min(options.lam, own["lam"])
         if "zeta" in own and options.zeta is not None:
             own["zeta"] = options.zeta
-        changed[str(own.get("label", own))] = (name, own)
+        changed[str(own.get("label", (name, own)))] = (name, own)
     return tuple(changed.values())
 
 

@@ -47,6 +47,9 @@ FORMS: dict[str, type[Form]] = {
 """Forms by name, for a rule whose form is replaced."""
 
 
+Weights = float | tuple[float, ...]
+
+
 @dataclass(frozen=True)
 class Grid:
     """Step sizes: α, and β or, with ``ratio``, β/α; and the name of their schedule."""
@@ -95,7 +98,7 @@ class Case:
     points: tuple[int, ...]
     length: float
     lam: float | None = None
-    theta0: float | None = None
+    theta0: Weights | None = None
     grid: Grid | None = None
 
     def build(self, folder: Path) -> Problem | Source:
@@ -156,7 +159,7 @@ class Study:
         Metrics to record, by name or as ``module.py:function``; and steps under μ for an estimated
         MSPBE where there is no exact system.
     theta0
-        Initial weights.
+        Initial weights: one number for all, or one for each.
     share
         Approximate number of learner-steps per task.
     parameters, marks
@@ -190,7 +193,7 @@ class Study:
     schedule: str
     metrics: tuple[str, ...]
     sample: int
-    theta0: float
+    theta0: Weights
     share: int
     parameters: Mapping[str, Any] = field(default_factory=dict)
     marks: Mapping[str, str] = field(default_factory=dict)
@@ -241,7 +244,7 @@ class Study:
         common = Grid(self.alphas, self.betas, self.ratio, self.schedule)
         return self.cases[case].grid or common
 
-    def initial_weights(self, case: int) -> float:
+    def initial_weights(self, case: int) -> Weights:
         """Return θ_0 on a problem."""
         own = self.cases[case].theta0
         return self.theta0 if own is None else own

@@ -12,9 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from msgspec import Meta, Struct, field
 
-from saddleback import _registry
+from saddleback import _registry, _validate
 from saddleback.engine import FiniteSource, as_source, mean_length
 from saddleback.errors import InvalidParameter, SaddlebackError
 from saddleback.learning.device import DEVICES
@@ -46,11 +47,27 @@ Texts = Annotated[list[str], Meta(description='a list of texts, ["GES:0.5", …]
 Lists = Annotated[
     dict[str, list[Any]], Meta(description="a table of lists, such as { gamma = [0.9, 0.99] }")
 ]
+PointCount = Annotated[int, Meta(ge=2, le=100_000)]
+
+
+class Logarithmic(Struct, forbid_unknown_fields=True):
+    """Checkpoints that are evenly spaced on a logarithmic scale, from 1."""
+
+    log: PointCount
+
+
 Checkpoints = Annotated[
-    Annotated[int, Meta(ge=2, le=100_000)] | Annotated[list[int], Meta(min_length=1)],
-    Meta(description="a whole number from 2 to 100,000, or a list of steps or episodes"),
+    PointCount | Logarithmic | Annotated[list[int], Meta(min_length=1)],
+    Meta(
+        description="a whole number from 2 to 100,000, { log = 100 } for a logarithmic scale, or a "
+        "list of steps or episodes"
+    ),
 ]
 Positive = Annotated[float, Meta(gt=0)]
+Weights = Annotated[
+    Number | tuple[Number, ...],
+    Meta(description="a number up to 1e+100, or a list of one for each weight"),
+]
 Power = Annotated[int, Meta(ge=-1000, le=1000)]
 
 
@@ -81,7 +98,7 @@ class StudyTable(Struct, kw_only=True):
     checkpoints: Checkpoints = 21
     metrics: Names = field(default_factory=lambda: ["mspbe"])
     sample: Count = 100_000
-    theta0: Number = 0.0
+    theta0: Weights = 0.0
     common_random_numbers: Flag = False
     device: Any = "cpu"
     parameters: Table = {}
@@ -111,7 +128,7 @@ class ProblemTable(Struct, rename={"lists": "each"}):
     label: Any = None
     steps: Count = 1
     episodes: Count = 1
-    theta0: Number | None = None
+    theta0: Weights | None = None
     lists: Lists | None = None
 
 
@@ -408,6 +425,9 @@ class _StudyReader(StudyFile):
         value = self._top.checkpoints
         if isinstance(value, int):
             return checkpoints(case.count, value)
+        if isinstance(value, Logarithmic):
+            points = np.geomspace(1, case.count, value.log)
+            return tuple(np.unique(points.astype(np.int64)).tolist())
         for point in value:
             if not 0 <= point <= case.count:
                 valid = f"{case.label} has {case.unit} 0 to {case.count}"
@@ -449,7 +469,9 @@ class _StudyReader(StudyFile):
         ):
             rule = study.rule(r, c, folder)
             try:
-                as_source("study", problem).streamer([rule])
+                source = as_source("study", problem)
+                source.streamer([rule])
+                _validate.weights("theta0", study.initial_weights(c), source.p)
                 study_metrics(short, c, problem, rule, folder)
             except Unmeasurable as error:  # independent of the rule: reported once
                 self.add(("metrics",), f"{case.label}: {error}")
