@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from rich.table import Table
 
@@ -22,8 +22,6 @@ from saddleback.sweep import Store
 
 QUICK = "Quick run, a smoke test on little data: do not cite its numbers or verdicts."
 """The warning that goes with the results of a quick run."""
-
-Config = TypeVar("Config")
 
 PACKED = 0.35
 """Size on disk of the shards ÷ size of their results in memory."""
@@ -67,25 +65,6 @@ class Options:
     progress: Progress | None = field(default=None, compare=False)
     command: str = field(default="", compare=False)
     origin: str = field(default="saddleback paper all", compare=False)
-
-    def apply(self, config: Config, *names: str, **quick: Any) -> Config:
-        """Return a configuration with the values for a quick run, and the named options if given.
-
-        Examples
-        --------
-        >>> @dataclass(frozen=True)
-        ... class Sizes:
-        ...     runs: int = 10
-        ...     steps: int = 50_000
-        >>> Options(Path(), quick=True).apply(Sizes(), "runs", runs=2, steps=2000)
-        Sizes(runs=2, steps=2000)
-        >>> Options(Path(), runs=7).apply(Sizes(), "runs", runs=2, steps=2000)
-        Sizes(runs=7, steps=50000)
-        """
-        chosen = quick if self.quick else {}
-        options = {name: getattr(self, name) for name in names}
-        given = {name: value for name, value in options.items() if value is not None}
-        return replace(config, **chosen | given)  # type: ignore[type-var]
 
     def save(self, figure: Any, name: str) -> list[Path]:
         """Write a figure as PNG and PDF; in a quick run, as a coarse PNG only."""
