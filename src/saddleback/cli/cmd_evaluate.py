@@ -12,11 +12,12 @@ from saddleback._json import json_text
 from saddleback._paths import output_file
 from saddleback._provenance import provenance
 from saddleback.cli.files import check_outputs
-from saddleback.cli.log_options import LogFiles, bandit_option, default_threads, log_options
+from saddleback.cli.log_options import LogFiles, bandit_option, log_options
 from saddleback.cli.messages import as_option
 from saddleback.cli.options import (
     command_line,
     costs_option,
+    default_threads,
     horizon_option,
     json_option,
     quiet_option,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from saddleback._progress import si_number
 from saddleback.cli.options import (
     check_executor_options,
     command_line,
+    default_threads,
     executor_options,
     json_option,
     resumable,
@@ -78,7 +78,7 @@ def command(
 
     chosen = read_study(study)
     chosen = replace(chosen, device=device or chosen.device)
-    threads = workers or os.cpu_count() or 1
+    threads = workers or default_threads()
     if only_plan:
         cost = plan(chosen, study.parent, threads)
         echo(_plan_json(cost, threads) if as_json else _plan_text(cost, threads))

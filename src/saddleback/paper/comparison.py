@@ -30,6 +30,7 @@ from saddleback.sweep import (
     read_study,
     run_study,
 )
+from saddleback.sweep.cost_estimate import ROW
 from saddleback.sweep.manifest import check_same_study
 from saddleback.sweep.store import SUMS
 from saddleback.sweep.study import Case, Grid, build_rule, checkpoints, file_hash
@@ -39,9 +40,6 @@ STUDIES = Path(__file__).parent / "studies"
 
 RULE_FOLDER = Path()
 """Folder of the files that the rules of the options name."""
-
-ROW = 120
-"""Size of a row of results in memory, in bytes."""
 
 RuleSpec = tuple[str, Mapping[str, Any]]
 Metric = Callable[[FloatArray], FloatArray]
@@ -89,11 +87,7 @@ def study_of(name: str, options: Options) -> Study:
             file: file_hash(RULE_FOLDER / file) for rule, _ in rules for file in rule_files(rule)
         },
     )
-    per_run = (
-        case.count * case.length * len(study.grid(c).alphas)
-        * sum(study.beta_count(r, c) for r in range(len(study.rules)))
-        for c, case in enumerate(study.cases)
-    )  # fmt: skip
+    per_run = (case.count * case.length * study.learners(c) for c, case in enumerate(study.cases))
     return replace(study, share=int(max(per_run)))
 
 
@@ -169,10 +163,7 @@ def check(name: str, options: Options) -> int:
     for c, case in enumerate(study.cases):
         rules = [study.rule(r, c, RULE_FOLDER) for r in range(len(study.rules))]
         as_source("paper", case.build(STUDIES)).streamer(rules)
-        settings = len(study.grid(c).alphas) * sum(
-            study.beta_count(r, c) for r in range(len(rules))
-        )
-        rows += settings * len(case.points)
+        rows += study.learners(c) * len(case.points)
     return study.runs * rows * ROW
 
 

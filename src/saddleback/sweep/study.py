@@ -257,6 +257,11 @@ class Study:
         """Return the number of β per α with which a rule is run."""
         return len(self.grid(case).betas) if self.has_dual(index) else 1
 
+    def learners(self, case: int) -> int:
+        """Return the number of learners in one run on a problem: rules times step sizes."""
+        betas = sum(self.beta_count(r, case) for r in range(len(self.rules)))
+        return len(self.grid(case).alphas) * betas
+
     def task_specs(self) -> Iterator[TaskSpec]:
         """Return the tasks, each of about the same size."""
         for c, case in enumerate(self.cases):
@@ -299,11 +304,10 @@ class Study:
             if device == "cuda":
                 raise InvalidParameter(f"{self.function} runs on the CPU: only learners use a GPU.")
             return replace(self, device="cpu")
-        work = []
-        for c, case in enumerate(self.cases):
-            betas = sum(self.beta_count(r, c) for r in range(len(self.rules)))
-            learners = self.runs * len(self.grid(c).alphas) * betas
-            work.append((learners, case.count * case.length))
+        work = [
+            (self.runs * self.learners(c), case.count * case.length)
+            for c, case in enumerate(self.cases)
+        ]
         # Rules of files that declare "dual" are not loaded here; the GPU's learners check theirs.
         loaded = [self.rule(r) for r, (_, given) in enumerate(self.rules) if "dual" not in given]
         chosen = choose_device(device, work, threads, loaded)
