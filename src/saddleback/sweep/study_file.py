@@ -390,7 +390,9 @@ class _StudyReader(StudyFile):
         if case.make is not None:
             path = str(case.make).rpartition(":")[0]
             if not path:
-                raise InvalidParameter(f"make = {case.make!r}: write path/to/module.py:function.")
+                raise InvalidParameter(
+                    f"make = {case.make!r}: write path/to/module.py:function.", parameter="make"
+                )
             if not path.startswith("saddleback."):
                 case = replace(case, mark=file_hash(folder / path))
         problem = case.build(folder)
@@ -413,7 +415,9 @@ class _StudyReader(StudyFile):
             )
         continuing = isinstance(source, FiniteSource) and not source.problem.mdp.episodic
         if case.unit == "episodes" and continuing:
-            raise InvalidParameter(f"{case.label} has no episodes; give steps instead.")
+            raise InvalidParameter(
+                f"{case.label} has no episodes; give steps instead.", parameter="episodes"
+            )
         length = mean_length(source) if case.unit == "episodes" else 1.0
         return replace(case, points=self._points(case), length=length), problem
 

@@ -122,15 +122,14 @@ class ValidationErrors:
     ) -> Any:
         """Call a function and return its result; record an error it raises and return None.
 
-        The line is that of the key that the error message names, if it names one.
+        The line is that of the key that is wrong, if the error knows it.
         """
         try:
             return function(*args, **kwargs)
         except SaddlebackError as error:
-            keys = [str(line_path[-1]) for line_path in self._lines if line_path[:-1] == path]
-            blamed = [key for key in keys if re.search(rf"\b{re.escape(key)}\b", str(error))]
-            blamed = ["name"] if isinstance(error, UnknownName) else blamed
-            self.add((*path, *blamed[:1]), str(error))
+            known = (*path, error.parameter) in self._lines
+            key = error.parameter if known else "name" if isinstance(error, UnknownName) else ""
+            self.add((*path, key) if key else path, str(error))
         except USER_ERRORS as error:
             self.add(path, f"{type(error).__name__}: {error}.")
         return None
