@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import version
 from typing import Any
@@ -18,12 +19,12 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}}
 
 
-def provenance(command: str, seed: int) -> dict[str, Any]:
-    """Return command, versions and seed as JSON data.
+def provenance(command: str, files: Sequence[str], seed: int) -> dict[str, Any]:
+    """Return command, files, versions and seed as JSON data.
 
     Examples
     --------
-    >>> list(provenance("saddleback evaluate visits.parquet", seed=0))
-    ['command', 'versions', 'seed']
+    >>> list(provenance("saddleback evaluate visits.parquet", ["visits.parquet"], seed=0))
+    ['command', 'files', 'versions', 'seed']
     """
-    return {"command": command, "versions": versions(), "seed": seed}
+    return {"command": command, "files": list(files), "versions": versions(), "seed": seed}

@@ -44,7 +44,9 @@ def check_name(kind: str, name: Any, names: Iterable[str], where: str = "") -> s
         return name
     close = nearest(name, names)
     hint = f" Did you mean {close!r}?" if close else ""
-    raise UnknownName(f"unknown {kind} {name!r}{where}.{hint} Known: {', '.join(names)}.")
+    raise UnknownName(
+        f"unknown {kind} {name!r}{where}.{hint} Known: {', '.join(names)}.", parameter=kind
+    )
 
 
 def check_parameters(owner: str, given: Iterable[str], takes: Iterable[str]) -> None:
@@ -64,7 +66,8 @@ def check_parameters(owner: str, given: Iterable[str], takes: Iterable[str]) -> 
             hint = f" Did you mean {close!r}?" if close else ""
             listed = ", ".join(names) or "no parameters"
             raise InvalidParameter(
-                f"{owner}: unknown parameter {parameter!r}.{hint} Takes {listed}."
+                f"{owner}: unknown parameter {parameter!r}.{hint} Takes {listed}.",
+                parameter=parameter,
             )
 
 

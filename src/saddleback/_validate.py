@@ -42,7 +42,7 @@ def _real(owner: object, name: str, value: Any, low: float, high: float, allowed
     number = isinstance(value, (int, float, np.integer, np.floating)) and type(value) is not bool
     real = number and abs(value) <= sys.float_info.max
     if not real or not low <= value <= high:
-        raise InvalidParameter(f"{owner}: {name} must be {allowed}, got {value!r}.")
+        raise InvalidParameter(f"{owner}: {name} must be {allowed}, got {value!r}.", parameter=name)
     return float(value)
 
 
@@ -54,7 +54,9 @@ def number(owner: str, name: str, value: Any) -> float:
 def flag(owner: str, name: str, value: Any) -> None:
     """Refuse any value but True or False, such as the text "no"."""
     if not isinstance(value, (bool, np.bool_)):
-        raise InvalidParameter(f"{owner}: {name} must be True or False, got {value!r}.")
+        raise InvalidParameter(
+            f"{owner}: {name} must be True or False, got {value!r}.", parameter=name
+        )
 
 
 def count(owner: str, name: str, value: Any) -> int:
@@ -64,7 +66,9 @@ def count(owner: str, name: str, value: Any) -> int:
         hint = ""
         if isinstance(value, float) and value.is_integer() and value >= 1:
             hint = f" Write {int(value)}."
-        raise InvalidParameter(f"{owner}: {name} must be a whole number >= 1, got {value!r}.{hint}")
+        raise InvalidParameter(
+            f"{owner}: {name} must be a whole number >= 1, got {value!r}.{hint}", parameter=name
+        )
     return int(value)
 
 
@@ -72,7 +76,9 @@ def instance(owner: object, name: str, value: Any, kind: type) -> None:
     """Refuse a ``value`` that is not a ``kind``."""
     if not isinstance(value, kind):
         got = repr(value) if isinstance(value, (str, int, float, type)) else type(value).__name__
-        raise InvalidParameter(f"{owner}: {name} must be a {kind.__name__}, got {got}.")
+        raise InvalidParameter(
+            f"{owner}: {name} must be a {kind.__name__}, got {got}.", parameter=name
+        )
 
 
 def floats(name: str, value: ArrayLike) -> FloatArray:
@@ -83,7 +89,9 @@ def floats(name: str, value: ArrayLike) -> FloatArray:
             raise ValueError(f"it holds {array.dtype.name}")
         return array.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidShape(f"{name} must be a rectangular array of numbers: {error}.") from None
+        raise InvalidShape(
+            f"{name} must be a rectangular array of numbers: {error}.", parameter=name
+        ) from None
 
 
 def shape(name: str, array: FloatArray, expected: tuple[int | str, ...]) -> None:
@@ -94,7 +102,9 @@ def shape(name: str, array: FloatArray, expected: tuple[int | str, ...]) -> None
     )
     if not fits:
         sizes = ", ".join(map(str, expected))
-        raise InvalidShape(f"{name} must have shape [{sizes}], got {list(array.shape)}.")
+        raise InvalidShape(
+            f"{name} must have shape [{sizes}], got {list(array.shape)}.", parameter=name
+        )
 
 
 def finite(name: str, array: FloatArray) -> None:
@@ -104,7 +114,8 @@ def finite(name: str, array: FloatArray) -> None:
         index = f"[{', '.join(map(str, bad[0]))}]" if array.ndim else ""
         more = f" ({len(bad)} such entries)" if len(bad) > 1 else ""
         raise InvalidNumbers(
-            f"{name}{index} is {array[tuple(bad[0])]}{more}; every entry must be finite."
+            f"{name}{index} is {array[tuple(bad[0])]}{more}; every entry must be finite.",
+            parameter=name,
         )
 
 
@@ -123,7 +134,9 @@ def weights(name: str, values: ArrayLike, p: int) -> FloatArray:
     finite(name, array)
     if array.shape not in ((), (p,)):
         got = list(array.shape)
-        raise InvalidShape(f"{name} must be a number or have shape [{p}], got {got}.")
+        raise InvalidShape(
+            f"{name} must be a number or have shape [{p}], got {got}.", parameter=name
+        )
     return np.asarray(np.broadcast_to(array, p))
 
 
@@ -166,7 +179,8 @@ def generator(rng: RNG) -> tuple[np.random.Generator, np.random.SeedSequence | N
     is_integer = isinstance(rng, (int, np.integer)) and type(rng) is not bool
     if rng is not None and (not is_integer or rng < 0):
         raise InvalidParameter(
-            f"rng must be a whole number >= 0, a SeedSequence, a Generator or None, got {rng!r}."
+            f"rng must be a whole number >= 0, a SeedSequence, a Generator or None, got {rng!r}.",
+            parameter="rng",
         )
     seed = np.random.SeedSequence(rng)
     return np.random.default_rng(seed), seed

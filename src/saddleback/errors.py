@@ -85,6 +85,8 @@ class SaddlebackError(ValueError):
         What is wrong, and where.
     fix
         The argument that repairs it, if there is one.
+    parameter
+        Name of the argument that is wrong, if it is known.
 
     Examples
     --------
@@ -96,9 +98,9 @@ class SaddlebackError(ValueError):
     InvalidParameter: Importance: lam must be a number in [0, 1], got 2.0.
     """
 
-    def __init__(self, message: str, fix: Fix | None = None) -> None:
+    def __init__(self, message: str, fix: Fix | None = None, parameter: str = "") -> None:
         super().__init__(message)
-        self.message, self.fix = message, fix
+        self.message, self.fix, self.parameter = message, fix, parameter
 
     def __str__(self) -> str:
         return self.render()

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 import saddleback as sb
-from saddleback.paper import return_estimators, table1
+from saddleback.paper import Options, return_estimators, table1
 from saddleback.paper.averaged_iterates import averaged_td
 from saddleback.paper.claims import NO, PART, YES, statements
 from saddleback.paper.claims.comparisons import Level, _claim, _far_below, level
@@ -63,7 +63,8 @@ def test_ahead_means_in_mean_and_median():
 def test_a_claim_against_three_rules_names_those_that_ges_beats(ahead, verdict, text):
     values = {"GES": "1", "GQ": "2", "ABQ": "3", "GTB": "4"}
     names = dict(zip(("GQ", "ABQ", "GTB"), ahead, strict=True))
-    claim = _claim("two-state, rewards, λ = 0.99", "spread", "GES varies least", values, names, "")
+    place = ("two-state, rewards, λ = 0.99", "two-state, rewards")
+    claim = _claim(place, "spread", "GES varies least", values, names, "")
     assert claim.verdict == verdict
     assert claim.cells == ("two-state, rewards", "spread", "1", "2", "3", "4", text, "")
 
@@ -117,8 +118,8 @@ def test_lemma_a1_needs_the_ratios_up_to_the_reward():
 
 
 def test_the_mean_of_iterates_is_that_of_a_plain_loop():
-    row = next(row for row in table1.table_rows(0.3) if row.averaged)
-    problem = table1.problem_of(row, table1.Table1Config())
+    row = next(row for row in table1.table_rows() if row.averaged)
+    problem = table1.problem_of(row, table1.config_from(Options(None)))
     star, mdp = sb.System.exact(problem, row.rule).fixed_point, problem.mdp
     alphas, points = np.array([0.02, 0.1]), np.array([5, 40])
     measured = averaged_td(problem, alphas, points, 3, np.random.SeedSequence(4), star)
@@ -144,8 +145,8 @@ def test_the_mean_of_iterates_is_that_of_a_plain_loop():
 
 def test_the_mean_of_iterates_converges_only_with_independent_samples():
     """In one chain it keeps a bias in proportion to α, which is large here."""
-    row = next(row for row in table1.table_rows(0.3) if row.averaged)
-    problem = table1.problem_of(row, table1.Table1Config())
+    row = next(row for row in table1.table_rows() if row.averaged)
+    problem = table1.problem_of(row, table1.config_from(Options(None)))
     star = sb.System.exact(problem, row.rule).fixed_point
     far, near = (
         averaged_td(

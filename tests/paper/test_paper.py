@@ -46,7 +46,7 @@ from saddleback.paper.mountain_car_reference import (
     simulation,
 )
 from saddleback.paper.reproduction import claims_as_dict, page
-from saddleback.paper.table1 import Table1Config, matrices, printed_holds, table_rows
+from saddleback.paper.table1 import matrices, printed_holds, table_rows
 from saddleback.rules import NAMED, Expected, RegularisedCorrection, UpdateNorm
 from saddleback.sweep import RuleResults, Store, read_study
 
@@ -311,8 +311,10 @@ def test_results_are_read_once_until_they_change(tmp_path, monkeypatch):
 # Theorem 1 and Table 1.
 
 
-def test_growth_of_iterates_has_the_sign_of_the_spectrum():
-    for rates in theorem1.measure_growth(theorem1.Theorem1Config()).values():
+def test_growth_of_iterates_has_the_sign_of_the_spectrum(tmp_path):
+    options = Options(tmp_path)
+    comparison.compute("theorem1", options)
+    for rates in theorem1.growth_rates(options).values():
         assert rates.agree == rates.predicted.size
         assert 0 < (rates.predicted > 0).sum() < rates.predicted.size
         # log|1 + αz|/α = x − α Re(z²)/2 + …
@@ -320,10 +322,10 @@ def test_growth_of_iterates_has_the_sign_of_the_spectrum():
 
 
 def test_table_1_prints_one_matrix_that_is_not_the_rules():
-    c = Table1Config()
+    c = table1.config_from(Options(None))
     shown = {name: (printed, true) for name, _, printed, true in matrices(c)}
     assert [name for name, (printed, true) in shown.items() if printed != true] == ["GTB(λ)"]
-    assert [row.name for row in table_rows(c.lam) if not printed_holds(row, c)] == ["GTB(λ)"]
+    assert [row.name for row in table_rows() if not printed_holds(row, c)] == ["GTB(λ)"]
     A = sb.System.exact(sb.problems.two_state(c.gamma), sb.GES(c.lam)).A
     read = [[float(x) for x in line.split()] for line in shown["GES(λ)"][1].splitlines()]
     np.testing.assert_allclose(read, A, atol=6e-4)
@@ -332,12 +334,12 @@ def test_table_1_prints_one_matrix_that_is_not_the_rules():
 def test_the_fair_version_of_table_1_is_at_least_as_good(tmp_path):
     options = Options(tmp_path, quick=True, runs=1)
     table1.run(options)
-    store, c = Store.load(tmp_path / "table1"), table1.config_from(options)
-    for n, row in enumerate(table_rows(c.lam)):
-        printed, fair = table1.best_slopes(store, n, row, c)
+    results = Store.load(tmp_path / "table1").table()
+    for row in table_rows():
+        printed, fair = table1.best_slopes(results, row)
         assert printed.offset == 0
         assert fair.error <= printed.error
-        assert len(row.offsets(c)) == (3 if "t" in row.steps and row.slow else 1)
+        assert len(row.offsets) == (3 if "t" in row.schedule and row.slow else 1)
 
 
 def comparison_of(final, *, lam=0.5, rules=()):
@@ -409,8 +411,9 @@ def test_a_quick_run_draws_every_figure(tmp_path):
     for name in ("two-state", "baird", "mountain-car", "step-size", "step-size-mountain-car"):
         labels = [[case.label for case in study_of(name, o).cases] for o in (quick, full)]
         assert labels[0] == labels[1]
-    kept = [mountain_car.fixed_point_tasks(options) for options in (quick, full)]
-    assert all(kept)
+    for name in ("stability", "table1", "mountain-car-fixed-points"):
+        sizes = [len(study_of(name, o).combinations()) for o in (quick, full)]
+        assert 0 < sizes[0] <= sizes[1]
     for options, kinds in ((quick, {".png"}), (full, {".png", ".pdf"})):
         with plots.style():
             written = options.save(plots.panels(1, 1, 1.0)[0], "x")

@@ -303,8 +303,8 @@ def test_the_axis_over_lambda_holds_the_interval(results):
 
 def test_numbers_have_a_minus_sign_and_the_head_names_the_file(results):
     changed = json.loads(json.dumps(results["evil"]))
-    changed["made"] = {"command": "saddleback evaluate 'my log.parquet' --gamma 0.9", "seed": 0}
-    changed["made"]["versions"] = {"python": "3"}
+    changed["made"] = {"command": "saddleback", "seed": 0, "versions": {"python": "3"}}
+    changed["made"]["files"] = ["my log.parquet"]
     text = text_of(evaluation_page(changed))
     assert f"Log: my log.parquet, {changed['episodes']} episodes. Policies" in text
     card = text[text.index("Summary of the log") : text.rindex("Reproduction")]

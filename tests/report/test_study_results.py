@@ -101,7 +101,6 @@ def test_results_are_those_of_the_learner(tmp_path):
         final = np.where(diverged.any(axis=0), np.inf, curves[:, -3:].mean(axis=1).mean(axis=0))
         assert np.array_equal(result.mean_final("mspbe"), final)
         assert result.best("mspbe") == np.unravel_index(final.argmin(), final.shape)
-        assert np.array_equal(result.median_end("mspbe"), np.median(curves[:, -1], axis=0))
         i, j = result.best("mspbe")
         assert np.array_equal(result.curve("mspbe"), curves[:, :, i, j].T)
         assert result.alphas.tolist() == alpha.ravel().tolist()

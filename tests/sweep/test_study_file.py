@@ -5,8 +5,11 @@ import json
 import re
 import tomllib
 
+import numpy as np
+import pyarrow.compute as pc
 import pytest
 
+import saddleback as sb
 from helpers.studies import SMALL, bits, edit_good_study, errors_in, run_study_rows, write_study
 from saddleback.errors import InvalidParameter
 from saddleback.sweep import (
@@ -42,8 +45,10 @@ SIZES = (
     "[-10, 0] }, meaning 0.1·2^-10 … 0.1·2^0, got "
 )
 LONG = "the length is missing: add steps = 50_000, or episodes = 500."
+WEIGHTS = "2: theta0 must be a number up to 1e+100, or a list of one for each weight, got "
 POINTS = (
-    "checkpoints must be a whole number from 2 to 100,000, or a list of steps or episodes, got "
+    "checkpoints must be a whole number from 2 to 100,000, { log = 100 } for a logarithmic scale, "
+    "or a list of steps or episodes, got "
 )
 LISTS = "each must be a table of lists, such as { gamma = [0.9, 0.99] }, got "
 TWO = 'give name = "two_state", or make = "module.py:function".'
@@ -67,10 +72,10 @@ def folder(tmp_path):
         ("runs = 2", "runs = 0", "3: runs must be a whole number from 1 to 1,000,000,000,000, got 0."),
         ("runs = 2", "runs = '2'", "3: runs must be a whole number from 1 to 1,000,000,000,000, got '2'."),
         ("seed = 1", "sample = 0", "2: sample must be a whole number from 1 to 1,000,000,000,000, got 0."),
-        ("seed = 1", "theta0 = 'a'", "2: theta0 must be a number up to 1e+100, got 'a'."),
-        ("seed = 1", "theta0 = inf", "2: theta0 must be a number up to 1e+100, got inf."),
-        ("seed = 1", "theta0 = -1e308", "2: theta0 must be a number up to 1e+100, got -1e+308."),
-        ("seed = 1", "theta0 = 1" + 400 * "0", "2: theta0 must be a number up to 1e+100, got 1000"),
+        ("seed = 1", "theta0 = 'a'", WEIGHTS + "'a'."),
+        ("seed = 1", "theta0 = inf", WEIGHTS + "inf."),
+        ("seed = 1", "theta0 = -1e308", WEIGHTS + "-1e+308."),
+        ("seed = 1", "theta0 = 1" + 400 * "0", WEIGHTS + "1000"),
         ("seed = 1", "sead = 1", "2: unknown key 'sead'. Did you mean 'seed'? Known: title, seed"),
         ("seed = 1", "xyzzy = 1", "2: unknown key 'xyzzy'. Known: title, seed"),
         ("steps = 100", "", "1: " + LONG),
@@ -395,3 +400,24 @@ def test_no_change_of_a_study_ends_in_a_crash(folder, monkeypatch, quick):
             refused += 1
     assert refused > 300
     assert accepted > 30
+
+
+def test_checkpoints_may_be_even_on_a_logarithmic_scale(tmp_path):
+    text = edit_good_study("seed = 1", "seed = 1\ncheckpoints = { log = 5 }")
+    (case,) = read_study(write_study(tmp_path, text)).cases
+    assert case.points == (1, 3, 10, 31, 100)
+
+
+def test_each_weight_may_have_an_initial_value(tmp_path):
+    text = edit_good_study("seed = 1", "seed = 1\ntheta0 = [1, -0.5]")
+    study = read_study(write_study(tmp_path, text))
+    assert study.initial_weights(0) == (1.0, -0.5)
+    assert Study.from_dict(json.loads(json.dumps(study.as_dict()))) == study
+    rows = run_study_rows(tmp_path / "study.toml", tmp_path / "out")
+    exact = sb.System.exact(sb.problems.two_state(), sb.GES(0.0))
+    first = rows.filter((pc.field("point") == 0) & (pc.field("rule") == "GES(0)"))
+    assert set(first["mspbe"].to_pylist()) == {float(exact.mspbe(np.array([1.0, -0.5])))}
+    text = edit_good_study("seed = 1", "seed = 1\ntheta0 = [1, 2, 3]")
+    assert errors_in(tmp_path, text)[0].endswith(
+        "theta0 must be a number or have shape [2], got [3]."
+    )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from saddleback import __version__
+from saddleback.errors import SaddlebackError
 
 ALWAYS = ("saddleback", "yang2021")
 """The software, and the paper that it implements."""
@@ -22,6 +23,10 @@ METHODS: dict[str, Sequence[str]] = {
 """Entries of references.bib by the name of an estimator or a part of a rule, as results have it."""
 
 
+FEATURES = ("RandomFourier",)
+"""Features among them."""
+
+
 def citations(path: Path | None) -> str:
     """Return the entries for the software, and for the methods of a saved result or a store.
 
@@ -30,9 +35,8 @@ def citations(path: Path | None) -> str:
     >>> print(citations(None)[:20])
     @software{saddleback
     """
-    text, sources = "" if path is None else _methods(path), sources_by_name()
-    names = "|".join(sorted(sources, key=len, reverse=True))
-    used = [key for name in re.findall(rf"\b(?:{names})\b", text) for key in sources[name]]
+    sources = sources_by_name()
+    used = [key for name in (_methods(path) if path else ()) for key in sources.get(name, ())]
     entries = _entries()
     return "\n".join(entries[key] for key in dict.fromkeys([*ALWAYS, *used]))
 
@@ -51,22 +55,35 @@ def _entries() -> dict[str, str]:
     return {re.split("[{,]", entry)[1]: entry.replace("VERSION", __version__) for entry in entries}
 
 
-def _methods(path: Path) -> str:
-    """Return the text of a result or of a study that names its methods."""
-    if path.is_dir():
-        from saddleback.sweep import Store
+def _methods(path: Path) -> Iterator[str]:
+    """Yield the names of the methods of a result or of a study, and others."""
+    if not path.is_dir():
+        from saddleback.cli.cmd_explain import read_result
 
-        return json.dumps(Store.load(path).manifest["study"])
-    from saddleback.cli.cmd_explain import read_result
+        yield from _of_result(read_result(path))
+        return
+    from saddleback.sweep import Store
 
-    return " ".join(_used_by(read_result(path)))
+    for name, parameters in Store.load(path).manifest["study"].get("rules", ()):
+        yield from _parts(name)
+        yield parameters.get("form", "")
 
 
-def _used_by(result: dict[str, object]) -> Iterator[str]:
+def _of_result(result: dict[str, Any]) -> Iterator[str]:
     """Yield the estimators, rule, features and diagnostics of a result."""
-    estimates = result["estimates"]
-    assert isinstance(estimates, list)
-    for estimate in estimates:
-        yield estimate["method"]
+    for estimate in result["estimates"]:
+        for text in estimate["method"].split(", "):  # what follows the first are settings
+            yield from _parts(text)
         yield "" if estimate["k_hat"] is None else "k_hat"
-    yield f"{result['rule']} {result['features']}"
+    yield from _parts(result["rule"])
+    yield from (name for name in FEATURES if name in result["features"])
+
+
+def _parts(text: str) -> list[str]:
+    """Return the names in the text of a rule or of features; other texts as they are."""
+    from saddleback.rules.parse import part_names
+
+    try:
+        return part_names(text)
+    except SaddlebackError:
+        return [text]

@@ -12,11 +12,12 @@ from saddleback._json import json_text
 from saddleback._paths import output_file
 from saddleback._provenance import provenance
 from saddleback.cli.files import check_outputs
-from saddleback.cli.log_options import LogFiles, bandit_option, default_threads, log_options
+from saddleback.cli.log_options import LogFiles, bandit_option, log_options
 from saddleback.cli.messages import as_option
 from saddleback.cli.options import (
     command_line,
     costs_option,
+    default_threads,
     horizon_option,
     json_option,
     quiet_option,
@@ -109,7 +110,7 @@ def command(
     options["methods"] = options["methods"] or None
     options["distribution"] = distribution or report is not None
     evaluation = evaluate_files(log, quiet or as_json, **options)
-    _output(evaluation, save, report, as_json, distribution)
+    _output(evaluation, log.files, save, report, as_json, distribution)
 
 
 STATISTICS_OPTIONS = {
@@ -143,6 +144,7 @@ def evaluate_files(
 
 def _output(
     evaluation: Evaluation,
+    files: tuple[str, ...],
     save: Path | None,
     report: Path | None,
     as_json: bool,
@@ -156,7 +158,7 @@ def _output(
     from saddleback.ope.result_schema import digest
     from saddleback.ope.text_report import result_lines
 
-    result = evaluation.as_dict() | {"made": provenance(command_line(), seed=0)}
+    result = evaluation.as_dict() | {"made": provenance(command_line(), files, seed=0)}
     result["warnings"] = [finding.render(as_option) for finding in evaluation.warnings]
     result["digest"] = digest(result)
     written: list[Path] = []

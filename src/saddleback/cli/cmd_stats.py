@@ -12,11 +12,12 @@ from saddleback._json import json_text
 from saddleback._progress import split_progress
 from saddleback.cli.cmd_merge import statistics_summary
 from saddleback.cli.files import check_outputs
-from saddleback.cli.log_options import LogFiles, default_threads, log_options
+from saddleback.cli.log_options import LogFiles, log_options
 from saddleback.cli.messages import as_option, echo_message
 from saddleback.cli.options import (
     check_executor_options,
     command_line,
+    default_threads,
     executor_options,
     json_option,
     resumable,

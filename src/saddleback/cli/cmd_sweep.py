@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from saddleback._progress import si_number
 from saddleback.cli.options import (
     check_executor_options,
     command_line,
+    default_threads,
     executor_options,
     json_option,
     resumable,
@@ -23,7 +23,12 @@ from saddleback.cli.progress import display, format_duration
 from saddleback.cli.terminal import echo
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from saddleback.sweep import Plan
+
+SHOWN = 20
+"""Rows of the results of a function in the terminal."""
 
 
 @click.command()
@@ -53,6 +58,8 @@ def command(
 ) -> None:
     """Run every rule with every step size on every problem of a study.
 
+    A study may name a function instead, which is called with every setting.
+
     Each finished task is stored as a Parquet file. After an interruption, a crash or a full disk,
     the same command resumes and runs only the missing tasks. docs/learn/studies.md describes
     the format of STUDY.toml.
@@ -71,7 +78,7 @@ def command(
 
     chosen = read_study(study)
     chosen = replace(chosen, device=device or chosen.device)
-    threads = workers or os.cpu_count() or 1
+    threads = workers or default_threads()
     if only_plan:
         cost = plan(chosen, study.parent, threads)
         echo(_plan_json(cost, threads) if as_json else _plan_text(cost, threads))
@@ -82,6 +89,9 @@ def command(
             chosen, folder, folder=study.parent, workers=threads, dask=dask,
             command=command_line(), progress=progress,
         )  # fmt: skip
+    if chosen.function:
+        _show_calls(store.table(), folder, as_json)
+        return
     rows = summary(store.table(), chosen.metrics)
     if as_json:
         head = {"kind": "saddleback sweep", "schema": 1, "out": str(folder)}
@@ -94,6 +104,32 @@ def command(
     echo("Mean over runs and the last tenth of the checkpoints; settings that diverged in")
     echo("any run are excluded.")
     echo(f"{folder}/shards/*.parquet")
+
+
+def _show_calls(rows: pa.Table, folder: Path, as_json: bool) -> None:
+    """Print the results of a function: all as JSON, or the first ones as a table."""
+    if as_json:
+        head = {"kind": "saddleback sweep", "schema": 1, "out": str(folder)}
+        echo(json_text(head | {"rows": rows.to_pylist()}))
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE)
+    for name in rows.column_names:
+        table.add_column(escape(visible(name, keep="")))
+    for row in rows.slice(0, SHOWN).to_pylist():
+        table.add_row(*(escape(visible(_cell(value), keep="")) for value in row.values()))
+    Console().print(table)
+    if rows.num_rows > SHOWN:
+        echo(f"The first {SHOWN} of {rows.num_rows:,} rows.")
+    echo(f"{folder}/shards/*.parquet")
+
+
+def _cell(value: Any) -> str:
+    return _short(value) if value is None or isinstance(value, float) else str(value)
 
 
 def _plan_json(cost: Plan, workers: int) -> str:

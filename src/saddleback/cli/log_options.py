@@ -13,6 +13,7 @@ import click
 
 from saddleback.cli.files import file_kind, statistics_files
 from saddleback.cli.lists import LIST, complete_column
+from saddleback.cli.options import together
 from saddleback.cli.progress import write_line
 from saddleback.cli.terminal import echo
 from saddleback.errors import InvalidParameter
@@ -110,6 +111,60 @@ def _parse_values(
     return values or None
 
 
+OPTIONS = together(
+    click.argument("files", nargs=-1, required=True, metavar="FILE…", type=click.Path()),
+    click.option(
+        "--obs", "observations", type=LIST, metavar="NAME,…",
+        help="Observation columns: hr,bp,lactate; with commas in quotes: 'hr,\"a, b\"'.",
+    ),
+    click.option(
+        "--categorical", type=LIST, metavar="NAME,…",
+        help="Observation columns of codes that are categories; text always is.",
+    ),
+    click.option(
+        "--actions", type=LIST, metavar="NAME,…",
+        help="Action names, in order: none,low,high.",
+    ),
+    click.option(
+        "--column", "columns", multiple=True, metavar="ROLE=NAME", callback=_parse_columns,
+        shell_complete=complete_column,
+        help="Map a standard column to yours: reward=cost (repeatable).",
+    ),
+    click.option(
+        "--order-by", metavar="COLUMN", shell_complete=complete_column,
+        help="Sort the rows of each episode by this; they need not be adjacent.",
+    ),
+    click.option(
+        "--episodes-end", type=click.Choice(["terminated", "truncated"]),
+        help="How episodes end whose last row has no flag.",
+    ),
+    click.option(
+        "--fill-reward", type=float, metavar="R", help="Reward where it is missing: 0."
+    ),
+    click.option(
+        "--reward-values", multiple=True, type=LIST, callback=_parse_values, metavar="TEXT=R,…",
+        help="Reward of each value that is text: died=-1,discharged=1 (repeatable).",
+    ),
+    click.option("--min-prob", type=float, help="Clip propensities from below at this."),
+    click.option(
+        "--drop-bad", flag_value="episode", help="Drop episodes with NaN or infinities."
+    ),
+    click.option(
+        "--drop-autoreset", is_flag=True, help="Drop rows left by automatic resets."
+    ),
+    click.option(
+        "--time-limit", type=click.Choice(["artifact", "task"]), default="artifact",
+        show_default=True,
+        help="Whether truncation is an artifact of logging or part of the task.",
+    ),
+    click.option(
+        "--estimate-behaviour", type=click.Choice(["counts", "logistic", "boosting"]),
+        help="Estimate propensities that are missing with this model.",
+    ),
+)  # fmt: skip
+"""The options for reading a log."""
+
+
 def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options for reading a log; pass them on as one argument, ``log``.
 
@@ -123,62 +178,7 @@ def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
         settings = {name: options.pop(name) for name in SETTINGS if name in options}
         return command(log=LogFiles(files, settings, estimate_behaviour), **options)
 
-    for add in reversed(
-        [
-            click.argument("files", nargs=-1, required=True, metavar="FILE…", type=click.Path()),
-            click.option(
-                "--obs", "observations", type=LIST, metavar="NAME,…",
-                help="Observation columns: hr,bp,lactate; with commas in quotes: 'hr,\"a, b\"'.",
-            ),
-            click.option(
-                "--categorical", type=LIST, metavar="NAME,…",
-                help="Observation columns of codes that are categories; text always is.",
-            ),
-            click.option(
-                "--actions", type=LIST, metavar="NAME,…",
-                help="Action names, in order: none,low,high.",
-            ),
-            click.option(
-                "--column", "columns", multiple=True, metavar="ROLE=NAME", callback=_parse_columns,
-                shell_complete=complete_column,
-                help="Map a standard column to yours: reward=cost (repeatable).",
-            ),
-            click.option(
-                "--order-by", metavar="COLUMN", shell_complete=complete_column,
-                help="Sort the rows of each episode by this; they need not be adjacent.",
-            ),
-            click.option(
-                "--episodes-end", type=click.Choice(["terminated", "truncated"]),
-                help="How episodes end whose last row has no flag.",
-            ),
-            click.option(
-                "--fill-reward", type=float, metavar="R", help="Reward where it is missing: 0."
-            ),
-            click.option(
-                "--reward-values", multiple=True, type=LIST, callback=_parse_values,
-                metavar="TEXT=R,…",
-                help="Reward of each value that is text: died=-1,discharged=1 (repeatable).",
-            ),
-            click.option("--min-prob", type=float, help="Clip propensities from below at this."),
-            click.option(
-                "--drop-bad", flag_value="episode", help="Drop episodes with NaN or infinities."
-            ),
-            click.option(
-                "--drop-autoreset", is_flag=True, help="Drop rows left by automatic resets."
-            ),
-            click.option(
-                "--time-limit", type=click.Choice(["artifact", "task"]), default="artifact",
-                show_default=True,
-                help="Whether truncation is an artifact of logging or part of the task.",
-            ),
-            click.option(
-                "--estimate-behaviour", type=click.Choice(["counts", "logistic", "boosting"]),
-                help="Estimate propensities that are missing with this model.",
-            ),
-        ]
-    ):  # fmt: skip
-        with_log = add(with_log)
-    return with_log
+    return OPTIONS(with_log)
 
 
 bandit_option = click.option(
@@ -206,8 +206,3 @@ def _print_calibration(behaviour: Behaviour) -> None:
         if row["pairs"]:
             predicted = f"{row['from']:.1f}-{row['to']:.1f}: predicted {row['estimated']:.3f}"
             write_line(f"  {predicted}, observed {row['taken']:.3f} (n = {row['pairs']:,})")
-
-
-def default_threads() -> int:
-    """Return the number of cores."""
-    return os.cpu_count() or 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -28,20 +29,34 @@ horizon_option = click.option(
 costs_option = click.option("--lower-is-better", is_flag=True, help="Rewards are costs.")
 
 
-def executor_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --workers, --dask and --quiet."""
-    for add in (
-        quiet_option,
-        click.option(
-            "--dask", metavar="ADDRESS", help="Run on the cluster of this Dask scheduler."
-        ),
-        click.option(
-            "--workers", type=click.IntRange(min=1), metavar="N",
-            help="Number of threads; does not affect results.  [default: one per core]",
-        ),
-    ):  # fmt: skip
-        command = add(command)
-    return command
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def together(*options: Decorator) -> Decorator:
+    """Return a decorator that adds several options to a command, in this order."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+executor_options = together(
+    click.option(
+        "--workers", type=click.IntRange(min=1), metavar="N",
+        help="Number of threads; does not affect results.  [default: one per core]",
+    ),
+    click.option("--dask", metavar="ADDRESS", help="Run on the cluster of this Dask scheduler."),
+    quiet_option,
+)  # fmt: skip
+"""--workers, --dask and --quiet."""
+
+
+def default_threads() -> int:
+    """Return the number of cores."""
+    return os.cpu_count() or 1
 
 
 def check_executor_options(workers: int | None, dask: str | None) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
+
+from saddleback.cli.options import together
 
 RULE = "NAME[:λ]|FILE.py:NAME"
 """Metavariable of options for rules; `saddleback.Rule.parse` reads them."""
@@ -36,40 +37,35 @@ def _parse_targets(context: Any, parameter: Any, specs: tuple[str, ...]) -> dict
     return targets
 
 
-def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for target policies and features."""
-    for add in reversed(
-        [
-            click.option(
-                "--target", "targets", multiple=True, metavar="[NAME=]POLICY",
-                callback=_parse_targets,
-                help="Target policy (repeatable): module.py:function, columns[:PREFIX], uniform, "
-                "always:ACTION, pump:PROBABILITY, logged; for continuous actions module.py:name.",
-            ),
-            click.option("--gamma", type=float, help="Discount.  [default: from the log]"),
-            click.option(
-                "--features",
-                help="Features: auto, tiles:8x8, hash:4096, rbf:200, fourier:3, polynomial:2, "
-                "monomials:2, random-fourier:40, states, given, module.py:name, or those of a "
-                "FILE.stats.  [default: auto]",
-            ),
-            click.option(
-                "--low", callback=_parse_corner,
-                help="Lower corner of the features' box: -1.2,-0.07.",
-            ),
-            click.option(
-                "--high", callback=_parse_corner,
-                help="Upper corner.  [default: the range of the log]",
-            ),
-            click.option("--shared", is_flag=True, help="Add features shared by all actions."),
-            click.option(
-                "--allow-uncovered", is_flag=True,
-                help="Warn, rather than fail, on actions never logged.",
-            ),
-        ]
-    ):  # fmt: skip
-        command = add(command)
-    return command
+target_options = together(
+    click.option(
+        "--target", "targets", multiple=True, metavar="[NAME=]POLICY",
+        callback=_parse_targets,
+        help="Target policy (repeatable): module.py:function, columns[:PREFIX], uniform, "
+        "always:ACTION, pump:PROBABILITY, logged; for continuous actions module.py:name.",
+    ),
+    click.option("--gamma", type=float, help="Discount.  [default: from the log]"),
+    click.option(
+        "--features",
+        help="Features: auto, tiles:8x8, hash:4096, rbf:200, fourier:3, polynomial:2, "
+        "monomials:2, random-fourier:40, states, given, module.py:name, or those of a "
+        "FILE.stats.  [default: auto]",
+    ),
+    click.option(
+        "--low", callback=_parse_corner,
+        help="Lower corner of the features' box: -1.2,-0.07.",
+    ),
+    click.option(
+        "--high", callback=_parse_corner,
+        help="Upper corner.  [default: the range of the log]",
+    ),
+    click.option("--shared", is_flag=True, help="Add features shared by all actions."),
+    click.option(
+        "--allow-uncovered", is_flag=True,
+        help="Warn, rather than fail, on actions never logged.",
+    ),
+)  # fmt: skip
+"""Options for target policies and features."""
 
 
 def check_targets(targets: dict[str, str]) -> None:

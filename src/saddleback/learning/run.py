@@ -195,29 +195,7 @@ class Run(Tabular):
         return learning_curve(self, self._metric(metric), index, ax)
 
     def _columns(self) -> dict[str, Any]:
-        runs, size = self.runs or 1, self.alpha.size
-        full = (len(self.recorded), runs, size)
-
-        def column(values: Any) -> Any:
-            return np.broadcast_to(values, full).ravel()
-
-        dual = self.rule.form.has_dual
-        table = {
-            "rule": [self.rule.display_name] * int(np.prod(full)),
-            "recorded": column(self.recorded[:, None, None]),
-            "updates": column(self.updates.reshape(len(self.recorded), -1, 1)),
-            "run": column(np.arange(runs)[:, None]),
-            "setting": column(np.arange(size)),
-            "alpha": column(self.alpha.ravel()),
-            "beta": column(self.beta.ravel() if dual else np.nan),
-            "diverged_at": column(self.diverged_at.reshape(runs, size)),
-        }
-        for name, values in self.curves.items():
-            parts = values.reshape(*full, -1)
-            several = parts.shape[-1] > 1
-            for k in range(parts.shape[-1]):
-                table[f"{name}_{k}" if several else name] = parts[..., k].ravel()
-        return table
+        return run_columns(self)
 
     def _bests(self) -> list[Best | str]:
         """Return the best setting by each scalar metric, or the metric's name if there is none."""
@@ -265,6 +243,33 @@ class Run(Tabular):
         note = "best setting by the mean over runs and the last tenth of the recorded points"
         table = html_table(["metric", "value", "α", "β"], rows, note) if rows else ""
         return card_html(f"Run of {self.rule.display_name}", facts, table)
+
+
+def run_columns(run: Run) -> dict[str, Any]:
+    """Return a run in long form, by point, run and setting."""
+    runs, size = run.runs or 1, run.alpha.size
+    full = (len(run.recorded), runs, size)
+
+    def column(values: Any) -> Any:
+        return np.broadcast_to(values, full).ravel()
+
+    dual = run.rule.form.has_dual
+    table = {
+        "rule": [run.rule.display_name] * int(np.prod(full)),
+        "recorded": column(run.recorded[:, None, None]),
+        "updates": column(run.updates.reshape(len(run.recorded), -1, 1)),
+        "run": column(np.arange(runs)[:, None]),
+        "setting": column(np.arange(size)),
+        "alpha": column(run.alpha.ravel()),
+        "beta": column(run.beta.ravel() if dual else np.nan),
+        "diverged_at": column(run.diverged_at.reshape(runs, size)),
+    }
+    for name, values in run.curves.items():
+        parts = values.reshape(*full, -1)
+        several = parts.shape[-1] > 1
+        for k in range(parts.shape[-1]):
+            table[f"{name}_{k}" if several else name] = parts[..., k].ravel()
+    return table
 
 
 class LearnersProtocol(Protocol):

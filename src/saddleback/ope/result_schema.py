@@ -217,6 +217,7 @@ class SavedProvenance(Struct):
     command: str
     versions: dict[str, str]
     seed: int
+    files: list[str] = []
 
 
 class SavedEvaluation(Struct, kw_only=True, omit_defaults=True, rename={"provenance": "made"}):

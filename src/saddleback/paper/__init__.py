@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from rich.table import Table
 
@@ -18,12 +18,10 @@ from saddleback import plots
 from saddleback._progress import Progress, concurrent_progress, part_of
 from saddleback._threads import thread_pool
 from saddleback.errors import Fix, InvalidParameter, SaddlebackError
-from saddleback.sweep import Store, Task, run_tasks, threads
+from saddleback.sweep import Store
 
 QUICK = "Quick run, a smoke test on little data: do not cite its numbers or verdicts."
 """The warning that goes with the results of a quick run."""
-
-Config = TypeVar("Config")
 
 PACKED = 0.35
 """Size on disk of the shards ÷ size of their results in memory."""
@@ -68,25 +66,6 @@ class Options:
     command: str = field(default="", compare=False)
     origin: str = field(default="saddleback paper all", compare=False)
 
-    def apply(self, config: Config, *names: str, **quick: Any) -> Config:
-        """Return a configuration with the values for a quick run, and the named options if given.
-
-        Examples
-        --------
-        >>> @dataclass(frozen=True)
-        ... class Sizes:
-        ...     runs: int = 10
-        ...     steps: int = 50_000
-        >>> Options(Path(), quick=True).apply(Sizes(), "runs", runs=2, steps=2000)
-        Sizes(runs=2, steps=2000)
-        >>> Options(Path(), runs=7).apply(Sizes(), "runs", runs=2, steps=2000)
-        Sizes(runs=7, steps=50000)
-        """
-        chosen = quick if self.quick else {}
-        options = {name: getattr(self, name) for name in names}
-        given = {name: value for name, value in options.items() if value is not None}
-        return replace(config, **chosen | given)  # type: ignore[type-var]
-
     def save(self, figure: Any, name: str) -> list[Path]:
         """Write a figure as PNG and PDF; in a quick run, as a coarse PNG only."""
         if self.quick:
@@ -119,16 +98,6 @@ def _memory() -> float:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, ValueError):
         return float("inf")
-
-
-def execute(name: str, study: dict[str, Any], tasks: Sequence[Task], options: Options) -> Store:
-    """Run the missing tasks of an experiment that is not a study; return its store."""
-    with (
-        threads(options.workers) as handle,
-        Store.open(options.out / name, study, options.command) as store,
-    ):
-        run_tasks(tasks, store, handle, options.progress, name=name)
-    return store
 
 
 class MissingResults(SaddlebackError):

@@ -8,7 +8,6 @@ with γ = 0.9 it falls.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,24 +17,10 @@ from rich.table import Table
 from saddleback import plots
 from saddleback.paper import Options, comparison, comparison_figures
 from saddleback.paper.comparison_figures import SMALL_METRICS, small_titles
-from saddleback.paper.learning_curves import Learner, LearnerCurves, add, compare, tabulate
-from saddleback.problems import baird
-from saddleback.rules import GTD2, TD, TDC
+from saddleback.paper.learning_curves import LearnerCurves, add, learner_curves, tabulate
 
-
-@dataclass(frozen=True)
-class BairdConfig:
-    """Our choices where the paper leaves the protocol open."""
-
-    gammas: tuple[float, ...] = (0.99, 0.9)
-    theta0: tuple[float, ...] = (1, 1, 1, 1, 1, 1, 10, 1)
-    """As in Sutton & Barto, figures 11.2 and 11.5."""
-    alpha: float = 0.005
-    beta: float = 0.05
-    """As in Sutton & Barto, figure 11.5 (TDC)."""
-    steps: int = 200_000
-    runs: int = 20
-
+COLOURS = [plots.COLOURS[name] for name in ("orange", "green", "blue")]
+"""Colours of TD, GTD2 and TDC."""
 
 LIMITS = {"MSPBE": (1e-6, 1e4), "RMS value error": (1e-2, 1e3)}
 """Limits of the value axes."""
@@ -51,45 +36,35 @@ def check(options: Options) -> int:
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Run the three rules at both discounts, draw MSPBE and value error, tabulate the end."""
-    config = options.apply(BairdConfig(), "runs", runs=2, steps=BairdConfig.steps // 10)
-    runs, seed = config.runs, options.seed
-    learners = [
-        Learner(TD(0.0), config.alpha, 0.0, plots.COLOURS["orange"]),
-        Learner(GTD2(0.0), config.alpha, config.beta, plots.COLOURS["green"]),
-        Learner(TDC(0.0), config.alpha, config.beta, plots.COLOURS["blue"]),
-    ]
-    table = tabulate(f"Classic Baird, state values, {config.steps:,} steps", "γ")
+    results = learner_curves("baird-curves", options)
+    case, (first, *_, last) = results[0]
+    table = tabulate(f"Classic Baird, state values, {case.count:,} steps", "γ")
     caption = (
-        f"Baird's star with the classic features, no reward. α = {config.alpha:g}, and for GTD2 "
-        f"and TDC β = {config.beta:g}. Lines: median of {runs} sampled runs; bands: quartiles; "
-        "dashed: expected update; ▲: diverges."
+        f"Baird's star with the classic features, no reward. α = {first.alpha:g}, and for GTD2 "
+        f"and TDC β = {last.beta:g}. Lines: median of {first.mspbe.shape[1]} sampled runs; bands: "
+        "quartiles; dashed: expected update; ▲: diverges."
     )
     with plots.style():
         figure, axes = plots.panels(
-            2, len(config.gammas), 1.35, caption=caption, gap=(0.75, 0.12), right=0.6, sharex=True,
+            2, len(results), 1.35, caption=caption, gap=(0.75, 0.12), right=0.6, sharex=True,
             sharey="row",
         )  # fmt: skip
-        for column, gamma in enumerate(config.gammas):
-            curves = []
-            for learner in learners:
-                result = compare(
-                    baird(gamma, features="classic"), learner, theta0=config.theta0,
-                    steps=config.steps, runs=runs, seed=seed,
-                )  # fmt: skip
-                add(table, f"{gamma:g}", result)
-                curves.append(result)
+        for column, (case, curves) in enumerate(results):
+            gamma, result = case.parameters["gamma"], curves[-1]
+            for learner in curves:
+                add(table, f"{gamma:g}", learner)
             early = int(np.searchsorted(result.steps, 1000))
             table.caption = (
-                f"{table.caption}\nγ = {gamma:g}, expected {learner.rule.display_name}: RMS error "
+                f"{table.caption}\nγ = {gamma:g}, expected {result.rule.display_name}: RMS error "
                 f"{result.expected_error[early]:.3f} after {result.steps[early]:,} steps, "
                 f"{result.expected_error[-1]:.3f} at the end."
             )
             for row, name in enumerate(LIMITS):
-                draw(axes[row * len(config.gammas) + column], curves, name)
+                draw(axes[row * len(results) + column], curves, name)
             axes[column].set(title=f"γ = {gamma:g}: {TITLES[gamma]}")
-            axes[len(config.gammas) + column].set(xlabel="step")
+            axes[len(results) + column].set(xlabel="step")
         for row, name in enumerate(LIMITS):
-            axes[row * len(config.gammas)].set(ylabel=name)
+            axes[row * len(results)].set(ylabel=name)
         paths = options.save(figure, "baird")
     tables, more = comparison_figures.compare(
         "baird", options, SMALL_METRICS, small_titles("baird")
@@ -101,13 +76,13 @@ def draw(ax: Axes, curves: list[LearnerCurves], name: str) -> Axes:
     """Draw the MSPBE or the value error of each learner, named at its end or where it diverges."""
     bottom, top = LIMITS[name]
     ends = {}
-    for result in curves:
+    for result, colour in zip(curves, COLOURS, strict=True):
         sampled, expected = (
             (result.mspbe, result.expected_mspbe)
             if name == "MSPBE"
             else (result.error, result.expected_error)
         )
-        colour, rule = result.learner.colour, result.learner.rule.display_name
+        rule = result.rule.display_name
         plots.curve(ax, result.steps, sampled, expected, colour=colour, top=top)
         middle = np.median(sampled, axis=1)
         if middle[-1] <= top:

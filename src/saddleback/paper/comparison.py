@@ -1,6 +1,6 @@
-"""The comparisons of the paper: studies of all step sizes, their metrics and their results.
+"""The studies of the paper, the files in ``studies/``, and their results.
 
-The studies are the files in ``studies/``. Two grids of step sizes are compared: the paper's at
+In the comparisons, two grids of step sizes are compared: the paper's at
 λ = 0.99, and common ratios of time scales with λ below the ceiling of importance traces.
 """
 
@@ -21,7 +21,16 @@ from saddleback.paper import Options, store_of
 from saddleback.problem import Problem
 from saddleback.rules import GES, NAMED, Rule
 from saddleback.rules.parse import is_text, rule_files
-from saddleback.sweep import RuleResults, Study, StudyResults, read_results, read_study, run_study
+from saddleback.sweep import (
+    RuleResults,
+    Store,
+    Study,
+    StudyResults,
+    read_results,
+    read_study,
+    run_study,
+)
+from saddleback.sweep.cost_estimate import ROW
 from saddleback.sweep.manifest import check_same_study
 from saddleback.sweep.store import SUMS
 from saddleback.sweep.study import Case, Grid, build_rule, checkpoints, file_hash
@@ -31,9 +40,6 @@ STUDIES = Path(__file__).parent / "studies"
 
 RULE_FOLDER = Path()
 """Folder of the files that the rules of the options name."""
-
-ROW = 120
-"""Size of a row of results in memory, in bytes."""
 
 RuleSpec = tuple[str, Mapping[str, Any]]
 Metric = Callable[[FloatArray], FloatArray]
@@ -67,6 +73,9 @@ def study_as_shipped(name: str, quick: bool) -> Study:
 def study_of(name: str, options: Options) -> Study:
     """Return the study of an experiment, changed by the options; a task is about one run."""
     study = study_as_shipped(name, options.quick)
+    if study.function:
+        own = {"runs": options.runs} if options.runs and "runs" in study.parameters else {}
+        return replace(study, seed=options.seed, parameters={**study.parameters, **own})
     rules = _chosen_rules(study.rules, options)
     study = replace(
         study,
@@ -78,11 +87,7 @@ def study_of(name: str, options: Options) -> Study:
             file: file_hash(RULE_FOLDER / file) for rule, _ in rules for file in rule_files(rule)
         },
     )
-    per_run = (
-        case.count * case.length * len(study.grid(c).alphas)
-        * sum(study.beta_count(r, c) for r in range(len(study.rules)))
-        for c, case in enumerate(study.cases)
-    )  # fmt: skip
+    per_run = (case.count * case.length * study.learners(c) for c, case in enumerate(study.cases))
     return replace(study, share=int(max(per_run)))
 
 
@@ -107,7 +112,7 @@ def _chosen_rules(defaults: tuple[RuleSpec, ...], options: Options) -> tuple[Rul
             own["lam"] = options.lam if k == 0 else min(options.lam, own["lam"])
         if "zeta" in own and options.zeta is not None:
             own["zeta"] = options.zeta
-        changed[str(own.get("label", own))] = (name, own)
+        changed[str(own.get("label", (name, own)))] = (name, own)
     return tuple(changed.values())
 
 
@@ -158,10 +163,7 @@ def check(name: str, options: Options) -> int:
     for c, case in enumerate(study.cases):
         rules = [study.rule(r, c, RULE_FOLDER) for r in range(len(study.rules))]
         as_source("paper", case.build(STUDIES)).streamer(rules)
-        settings = len(study.grid(c).alphas) * sum(
-            study.beta_count(r, c) for r in range(len(rules))
-        )
-        rows += settings * len(case.points)
+        rows += study.learners(c) * len(case.points)
     return study.runs * rows * ROW
 
 
@@ -179,10 +181,16 @@ def run(name: str, options: Options) -> list[Comparison]:
     return comparisons(name, options)
 
 
+def stored(name: str, options: Options) -> Store:
+    """Return the store of a study, which must have been run with the same options."""
+    store = store_of(name, options)
+    check_same_study(store.folder, store.manifest["study"], study_of(name, options).as_dict())
+    return store
+
+
 def comparisons(name: str, options: Options) -> list[Comparison]:
-    """Read the results of a study, which must have been run with the same options."""
-    store, study = store_of(name, options), study_of(name, options)
-    check_same_study(store.folder, store.manifest["study"], study.as_dict())
+    """Read the results of a study of learners."""
+    store, study = stored(name, options), study_of(name, options)
     results = _results(store.folder, (store.folder / SUMS).read_bytes())
     return [Comparison(study, c, results.on(case.label)) for c, case in enumerate(study.cases)]
 

@@ -224,11 +224,8 @@ def curves(ax: Axes, results: Comparison, metric: str) -> Axes:
     keep = np.array(results.case.points) > 0
     points = np.array(results.case.points)[keep]
     for index, result in enumerate(results.results):
-        values = plots.quartiles(result.curve(metric)[keep])
-        low, middle, high = np.where(np.isfinite(values) & (values > 0), values, np.nan)
         options = line_style(results.rules, index).options(len(points))
-        ax.plot(points, middle, **options)
-        ax.fill_between(points, low, high, color=options["color"], alpha=0.12, lw=0)
+        plots.median_curve(ax, points, result.curve(metric)[keep], above=0, band=0.12, **options)
     ax.set(xscale="log", yscale="log", xlim=(10 ** np.floor(np.log10(points[0])), points[-1]))
     return ax
 

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
 
 import numpy as np
 from rich import box
 from rich.table import Table
 
-from saddleback._typing import ArrayLike, FloatArray, IntArray
-from saddleback.learning import iterate, learn
-from saddleback.problem import Problem
+from saddleback._typing import FloatArray, IntArray
+from saddleback.learning import iterate
+from saddleback.paper import Options
+from saddleback.paper.comparison import STUDIES, Comparison, run
 from saddleback.rules import Rule
+from saddleback.sweep import Case, RuleResults
 from saddleback.system import System
-
-
-class Learner(NamedTuple):
-    """A rule, its step sizes, and the colour of its curves."""
-
-    rule: Rule
-    alpha: float
-    beta: float
-    colour: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +23,8 @@ class LearnerCurves:
 
     Attributes
     ----------
+    rule, alpha, beta
+        The learner; β is NaN for a rule without ω.
     steps
         Update counts, [n].
     mspbe, error
@@ -41,7 +35,9 @@ class LearnerCurves:
         Number of sampled runs that exceeded the bound.
     """
 
-    learner: Learner
+    rule: Rule
+    alpha: float
+    beta: float
     system: System
     steps: IntArray
     mspbe: FloatArray
@@ -51,31 +47,39 @@ class LearnerCurves:
     diverged: int
 
 
-def compare(
-    problem: Problem,
-    learner: Learner,
-    *,
-    theta0: ArrayLike,
-    steps: int,
-    runs: int,
-    seed: int,
-) -> LearnerCurves:
-    """Run a learner ``runs`` times and once in expectation, recording on a logarithmic grid."""
-    rule, alpha, beta, _ = learner
-    points = np.unique(np.geomspace(1, steps, 120).astype(np.int64))
-    options: dict[str, Any] = {"alpha": alpha, "beta": beta, "theta0": theta0, "steps": steps}
-    sampled = learn(rule, problem, rng=seed, runs=runs, record=points, **options)
-    system = System.exact(problem, rule)
-    expected = iterate(system, record=points, **options)
+def learner_curves(name: str, options: Options) -> list[tuple[Case, list[LearnerCurves]]]:
+    """Run a study with one setting for each rule; return its results by problem.
+
+    The rules are those of the study, whatever the options are.
+    """
+    own = replace(options, rules=(), lam=None, zeta=None, progress=None)
+    return [
+        (one.case, [_curves(one, rule, result)
+                    for rule, result in zip(one.rules, one.results, strict=True)])
+        for one in run(name, own)
+    ]  # fmt: skip
+
+
+def _curves(comparison: Comparison, rule: Rule, result: RuleResults) -> LearnerCurves:
+    """Return the curves of a rule, and those of its expected iteration."""
+    case, alpha, beta = comparison.case, float(result.alphas[0]), float(result.betas[0, 0])
+    system = System.exact(case.build(STUDIES), rule)
+    theta0 = comparison.study.initial_weights(comparison.index)
+    expected = iterate(
+        system, alpha=alpha, beta=beta if rule.form.has_dual else 0.0, theta0=theta0,
+        steps=case.count, record=result.points,
+    )  # fmt: skip
     return LearnerCurves(
-        learner=learner,
+        rule=rule,
+        alpha=alpha,
+        beta=beta,
         system=system,
-        steps=points,
-        mspbe=sampled.curves["mspbe"],
-        error=np.sqrt(sampled.curves["mse_absolute"]),
+        steps=result.points,
+        mspbe=result.curve("mspbe"),
+        error=np.sqrt(result.curve("mse")),
         expected_mspbe=expected.curves["mspbe"],
         expected_error=np.sqrt(expected.curves["mse_absolute"]),
-        diverged=int((~sampled.ok).sum()),
+        diverged=int(result.diverged[0, 0]),
     )
 
 
@@ -97,9 +101,9 @@ def add(table: Table, first: str, result: LearnerCurves) -> None:
     runs = result.mspbe.shape[1]
     table.add_row(
         first,
-        result.learner.rule.display_name,
-        f"{result.learner.alpha:g}",
-        f"{result.learner.beta:g}" if result.learner.rule.form.has_dual else "",
+        result.rule.display_name,
+        f"{result.alpha:g}",
+        f"{result.beta:g}" if result.rule.form.has_dual else "",
         f"{result.diverged} of {runs}",
         *(f"{np.median(values[-1]):.3g}" for values in (result.mspbe, result.error)),
     )

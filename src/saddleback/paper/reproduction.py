@@ -42,7 +42,8 @@ VERDICTS = {YES: "yes", PART: "partly", NO: "no"}
 """Verdicts, and how the page abbreviates them."""
 
 STORES = (
-    "table1", "step-size", "step-size-mountain-car", "two-state", "baird", "mountain-car",
+    "table1", "theorem1", "step-size", "step-size-mountain-car", "two-state", "baird",
+    "mountain-car",
 )  # fmt: skip
 """Experiments whose results are needed."""
 
@@ -234,20 +235,18 @@ def table_of_matrices(config: Table1Config) -> list[str]:
 
 def table_of_fixed_points(options: Options) -> list[str]:
     """Write the MSE of the fixed points on MountainCar in Markdown."""
-    tasks = mountain_car.fixed_point_tasks(options)
-    store = store_of(mountain_car.FIXED_POINTS, options)
-    first = store.shard(tasks[0].name).to_pydict()
+    results = mountain_car.fixed_points(options)
     return [
         "## Fixed points on MountainCar",
         "",
         "MSE of the solution of Aθ + b = 0: with A and b that are trusted (importance traces: "
         "rollouts of π; others: experience of μ), their standard error, and with Â and b̂ from "
-        f"5000 episodes: median (quartiles) of {len(tasks) - 1} seeds. What the recursions above "
-        f"approach is this. Sampling noise of A and b adds at most "
-        f"{written(max(first['added']))} to the MSE.",
+        f"5000 episodes: median (quartiles) of {len(results.least_squares)} seeds. What the "
+        "recursions above approach is this. Sampling noise of A and b adds at most "
+        f"{written(results.added)} to the MSE.",
         "",
         _row(mountain_car.FIXED_POINT_HEADINGS),
         "| --- | ---: | ---: | ---: |",
-        *map(_row, mountain_car.fixed_point_rows(store, tasks)),
+        *map(_row, results.cells()),
         "",
     ]

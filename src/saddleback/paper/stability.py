@@ -6,7 +6,6 @@ matrix A at each (γ, λ); the formula is drawn over it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -20,23 +19,13 @@ from scipy.optimize import brentq
 from saddleback import plots
 from saddleback._typing import FloatArray
 from saddleback.paper import Options
-from saddleback.problem import Problem
+from saddleback.paper.comparison import compute, stored
 from saddleback.problems import two_state
 from saddleback.rules import NAMED
 from saddleback.system import System
 
-
-@dataclass(frozen=True)
-class StabilityConfig:
-    """Our choices where the paper leaves the protocol open."""
-
-    gammas: tuple[float, float, int] = (0.75, 0.9995, 101)
-    """Range and number of discounts: the boundary runs from 5/6 to 1."""
-    lambdas: tuple[float, float, int] = (0.0, 1.0, 101)
-    """Range and number of trace decays."""
-    experiments: tuple[float, float] = (0.99, 0.99)
-    """γ and λ of the paper's experiments, marked on the map."""
-
+EXPERIMENTS = (0.99, 0.99)
+"""γ and λ of the paper's experiments, marked on the map."""
 
 RANGE = (-0.5, 0.25)
 """Range of the colours; smaller values are drawn as the lowest."""
@@ -48,28 +37,25 @@ CAPTION = (
 )
 
 
-def growth(problem: Problem, lam: float, rule: str = "ExpectedSarsa") -> float:
+def growth(gamma: float, lam: float, rule: str = "ExpectedSarsa") -> float:
     """Largest real part of an eigenvalue of the exact A: positive means divergence."""
-    return float(System.exact(problem, NAMED[rule](lam)).spectrum[0].real)
+    return float(System.exact(two_state(gamma), NAMED[rule](lam)).spectrum[0].real)
 
 
 def boundary(lam: float, rule: str = "ExpectedSarsa") -> float:
     """Smallest γ at which the exact A loses stability."""
-    return float(
-        brentq(lambda gamma: growth(two_state(gamma), lam, rule), 0.5, 1 - 1e-9, xtol=1e-13)
-    )
+    return float(brentq(growth, 0.5, 1 - 1e-9, args=(lam, rule), xtol=1e-13))
 
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Compute the map, draw it, and tabulate the boundary; nothing is random."""
-    small = {"gammas": (0.75, 0.9995, 21), "lambdas": (0.0, 1.0, 21)}
-    config = options.apply(StabilityConfig(), **small)
-    gammas, lambdas = np.linspace(*config.gammas), np.linspace(*config.lambdas)
-    columns = [[growth(problem, lam) for lam in lambdas] for problem in map(two_state, gammas)]
-    values = np.transpose(columns)
+    compute("stability", options)
+    rows = stored("stability", options).table()
+    gammas, lambdas = (np.unique(rows[name]) for name in ("gamma", "lam"))
+    values = rows["growth"].to_numpy().reshape(len(gammas), len(lambdas)).T
     with plots.style():
         figure, (ax,) = plots.panels(1, 1, 2.6, caption=CAPTION, width=4.6, right=0.95, top=0.26)
-        draw(ax, gammas, lambdas, values, config.experiments)
+        draw(ax, gammas, lambdas, values)
         paths = options.save(figure, "stability")
 
     table = Table(
@@ -88,13 +74,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
     return [table], paths
 
 
-def draw(
-    ax: Axes,
-    gammas: FloatArray,
-    lambdas: FloatArray,
-    values: FloatArray,
-    experiments: tuple[float, float],
-) -> Axes:
+def draw(ax: Axes, gammas: FloatArray, lambdas: FloatArray, values: FloatArray) -> Axes:
     """Draw the largest real part over (γ, λ), with the boundary of the paper on it."""
     norm = TwoSlopeNorm(0.0, *RANGE)
     ramp = [*np.linspace(0.08, 0.5, 128), *np.linspace(0.5, 0.8, 128)]
@@ -115,9 +95,9 @@ def draw(
     ax.text(0.905, 0.36, "γ = 5/(6−λ)", rotation=52, ha="left", va="center", fontsize=7)
     ax.text(0.84, 0.5, "converges", ha="center")
     ax.text(0.955, 0.1, "diverges", ha="center")
-    ax.plot(*experiments, marker="o", ms=4, mfc="white", mec="black", mew=0.8, clip_on=False)
+    ax.plot(*EXPERIMENTS, marker="o", ms=4, mfc="white", mec="black", mew=0.8, clip_on=False)
     ax.annotate(
-        "the paper's\nexperiments:\nγ = λ = 0.99", experiments, xytext=(0.996, 0.62), ha="right",
+        "the paper's\nexperiments:\nγ = λ = 0.99", EXPERIMENTS, xytext=(0.996, 0.62), ha="right",
         va="center", fontsize=7, linespacing=1.1,
         arrowprops={"arrowstyle": "-", "color": "black", "lw": 0.7, "shrinkB": 2},
     )  # fmt: skip

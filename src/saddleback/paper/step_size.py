@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from rich import box
@@ -98,8 +97,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
 
 def draw(results: Results) -> Figure:
     """Draw the MSPBE of the best setting of each grid, a row for each problem, a column for λ."""
-    runs = {case.case.label.partition(", ")[2]: case.study.runs for case, _ in results.values()}
-    counts = sorted(set(runs.values()))
+    counts = sorted({case.study.runs for case, _ in results.values()})
     caption = (
         "GES, γ = 0.99: the setting with the lowest final mean MSPBE of each grid. Lines: median "
         f"of {counts[-1]} runs ({counts[0]} on MountainCar); bands: quartiles. Paper's grid: α (or "
@@ -121,10 +119,10 @@ def draw(results: Results) -> Figure:
     for (problem, lam, name), (_, result) in results.items():
         colour, dashes = STYLES[name]
         points, ax = result.points[1:], panels[problem, lam]
-        values = plots.quartiles(result.curve("mspbe"))[:, 1:]
-        low, middle, high = np.where(np.isfinite(values) & (values > LOWEST), values, np.nan)
-        ax.plot(points, middle, color=plots.COLOURS[colour], ls=dashes)
-        ax.fill_between(points, low, high, color=plots.COLOURS[colour], alpha=0.12, lw=0)
+        plots.median_curve(
+            ax, points, result.curve("mspbe")[1:], above=LOWEST, band=0.12,
+            color=plots.COLOURS[colour], ls=dashes,
+        )  # fmt: skip
         ax.set(xscale="log", yscale="log", xlim=(points[0], points[-1]))
         title = PROBLEMS[problem]
         ax.set_title(f"{title[0].upper()}{title[1:]}, λ = {lam:g}")

@@ -8,7 +8,6 @@ both signs occur, and on random problems; then on both sides of the threshold of
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -20,25 +19,14 @@ from saddleback import plots
 from saddleback._typing import FloatArray
 from saddleback.learning import iterate
 from saddleback.paper import Options
+from saddleback.paper.comparison import compute, stored, study_of
 from saddleback.problem import Problem
 from saddleback.problems import random_mdp, two_state
 from saddleback.rules import ExpectedSarsa
 from saddleback.system import System
 
-
-@dataclass(frozen=True)
-class Theorem1Config:
-    """Our choices where the paper leaves the protocol open."""
-
-    gammas: tuple[float, float, int] = (0.75, 0.999, 12)
-    lambdas: tuple[float, float, int] = (0.0, 0.95, 8)
-    random: int = 60
-    """Random problems of 3 states, γ = 0.99, λ = 0; a few of them are unstable."""
-    alpha: float = 0.01
-    """The paper gives none, and its bound on α is wrong."""
-    steps: int = 20_000
-    beside: tuple[float, ...] = (-0.018, -0.009, 0.0, 0.009, 0.018)
-    """Distances of γ from the threshold 5/(6−λ) at which iterates are shown, at λ = ½."""
+BESIDE = (-0.018, -0.009, 0.0, 0.009, 0.018)
+"""Distances of γ from the threshold 5/(6−λ) at which iterates are shown, at λ = ½."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +47,15 @@ class GrowthRates:
         return float(np.abs(self.predicted - self.measured).max())
 
 
-def norms(problem: Problem, lam: float, config: Theorem1Config, points: list[int]) -> FloatArray:
+def norms(
+    problem: Problem, lam: float, points: list[int], *, alpha: float, steps: int
+) -> FloatArray:
     """‖θ_k‖ of the expected off-line update from θ_0 = 1 without reward, at these k."""
     system = System.exact(problem, ExpectedSarsa(lam))
     run = iterate(
         replace(system, b=np.zeros(system.p)),
-        alpha=config.alpha,
-        steps=config.steps,
+        alpha=alpha,
+        steps=steps,
         theta0=1.0,
         record=points,
         metrics={"norm": lambda theta: np.linalg.norm(theta, axis=-1)},
@@ -74,47 +64,46 @@ def norms(problem: Problem, lam: float, config: Theorem1Config, points: list[int
     return np.asarray(run.curves["norm"])
 
 
-@cache
-def measure_growth(config: Theorem1Config) -> dict[str, GrowthRates]:
-    """Predict and measure growth, on the two-state problem and on random ones."""
-    two = [
-        (two_state(gamma), lam)
-        for gamma in np.linspace(*config.gammas)
-        for lam in np.linspace(*config.lambdas)
-    ]
-    others = [
-        (random_mdp(0.99, rng=seed, states=3, actions=2, features=3), 0.0)
-        for seed in range(config.random)
-    ]
+def growth(
+    problem: str, gamma: float, lam: float, alpha: float, steps: int, number: int = 0
+) -> dict[str, float]:
+    """Predict and measure growth on the two-state problem, or on a random one."""
+    if problem == "random":
+        chosen = random_mdp(gamma, rng=number, states=3, actions=2, features=3)
+    else:
+        chosen = two_state(gamma)
+    predicted = System.exact(chosen, ExpectedSarsa(lam)).spectrum[0].real
+    early, late = norms(chosen, lam, [steps // 2, steps], alpha=alpha, steps=steps)
+    measured = np.log(late / early) / (alpha * (steps - steps // 2))
+    return {"predicted": float(predicted), "measured": float(measured)}
+
+
+def growth_rates(options: Options) -> dict[str, GrowthRates]:
+    """Return the results of the study by the names of its problems."""
+    rows = stored("theorem1", options).table()
+    names = rows["problem"].to_numpy(zero_copy_only=False)
+    predicted, measured = (rows[name].to_numpy() for name in ("predicted", "measured"))
     return {
-        name: _measure(cases, config) for name, cases in (("two-state", two), ("random", others))
+        name: GrowthRates(predicted[names == name], measured[names == name])
+        for name in dict.fromkeys(names.tolist())
     }
-
-
-def _measure(cases: list[tuple[Problem, float]], config: Theorem1Config) -> GrowthRates:
-    predicted, measured = [], []
-    for problem, lam in cases:
-        predicted.append(System.exact(problem, ExpectedSarsa(lam)).spectrum[0].real)
-        early, late = norms(problem, lam, config, [config.steps // 2, config.steps])
-        measured.append(np.log(late / early) / (config.alpha * (config.steps - config.steps // 2)))
-    return GrowthRates(np.array(predicted), np.array(measured))
 
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Draw measured against predicted growth, and iterates; tabulate. Nothing is random."""
-    config = Theorem1Config()
-    rates = measure_growth(config)
+    compute("theorem1", options)
+    rates, chosen = growth_rates(options), study_of("theorem1", options).parameters
     caption = (
         "Expected off-line update of Expected Sarsa(λ), no reward, θ₀ = 1, "
-        f"α = {config.alpha:g}. Left: growth of log ‖θₖ‖ per unit of αk, over the second half of "
-        f"{config.steps:,} iterations, for the two-state problem over (γ, λ) and {config.random} "
-        "random problems (3 states, γ = 0.99, λ = 0). Right: two-state problem, λ = ½; the "
-        "threshold is γ = 5/(6−λ) = 0.909."
+        f"α = {chosen['alpha']:g}. Left: growth of log ‖θₖ‖ per unit of αk, over the second half "
+        f"of {chosen['steps']:,} iterations, for the two-state problem over (γ, λ) and "
+        f"{rates['random'].predicted.size} random problems (3 states, γ = 0.99, λ = 0). "
+        "Right: two-state problem, λ = ½; the threshold is γ = 5/(6−λ) = 0.909."
     )
     with plots.style():
         figure, axes = plots.panels(1, 2, 2.1, caption=caption, gap=(0.7, 0.0), right=0.75)
         agreement(axes[0], rates)
-        iterates(axes[1], config)
+        iterates(axes[1], **chosen)
         paths = options.save(figure, "theorem1")
     table = Table(title="Theorem 1: growth of off-line iterates", box=box.SIMPLE)
     for heading in ("problems", "points", "unstable", "sign agrees", "largest difference"):
@@ -154,20 +143,20 @@ def agreement(ax: Axes, rates: dict[str, GrowthRates]) -> Axes:
     return ax
 
 
-def iterates(ax: Axes, config: Theorem1Config) -> Axes:
+def iterates(ax: Axes, alpha: float, steps: int) -> Axes:
     """Draw ‖θ_k‖ at λ = ½ on both sides of γ = 5/(6−λ)."""
     lam = 0.5
-    points = list(range(0, config.steps + 1, config.steps // 50))
+    points = list(range(0, steps + 1, steps // 50))
     ends = {}
-    for distance in config.beside:
+    for distance in BESIDE:
         gamma = 5 / (6 - lam) + distance
-        values = norms(two_state(gamma), lam, config, points)
+        values = norms(two_state(gamma), lam, points, alpha=alpha, steps=steps)
         colour = plots.COLOURS["blue" if distance < 0 else "orange" if distance > 0 else "black"]
         ax.plot(np.array(points) / 1000, values, color=colour)
         ends[f"γ = {gamma:.3f}"] = plots.End(float(values[-1]), colour)
     ax.set(
-        yscale="log", xlim=(0, config.steps / 1000), ylim=(5e-5, 5e4), ylabel="‖θₖ‖",
+        yscale="log", xlim=(0, steps / 1000), ylim=(5e-5, 5e4), ylabel="‖θₖ‖",
         xlabel="iteration k (thousands)", title="Above γ = 0.909 they diverge, below they shrink",
     )  # fmt: skip
-    ax.set_xticks(np.linspace(0, config.steps / 1000, 5))
+    ax.set_xticks(np.linspace(0, steps / 1000, 5))
     return plots.label_ends(ax, ends)

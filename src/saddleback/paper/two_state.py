@@ -6,7 +6,6 @@ Expected Sarsa grows without bound, and so does the sampled one. GES descends th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from matplotlib.axes import Axes
@@ -15,26 +14,13 @@ from rich.table import Table
 from saddleback import plots
 from saddleback.paper import Options, comparison, comparison_figures
 from saddleback.paper.comparison_figures import SMALL_METRICS, small_titles
-from saddleback.paper.learning_curves import Learner, LearnerCurves, add, compare, tabulate
-from saddleback.problems import two_state
-from saddleback.rules import GES, ExpectedSarsa
+from saddleback.paper.learning_curves import LearnerCurves, add, learner_curves, tabulate
 
+GAMMA = 0.999
+"""Discount of the study."""
 
-@dataclass(frozen=True)
-class TwoStateConfig:
-    """Our choices where the paper leaves the protocol open."""
-
-    gamma: float = 0.999
-    lam: float = 0.0
-    rewards: tuple[tuple[float, float], ...] = ((1.0, -1.0), (0.5, 2.0))
-    """The paper names no reward. Without reward, θ_0 = 0 is the solution and nothing moves, so we
-    show zero reward from θ_0 = 1, and this reward from θ_0 = 0."""
-    alpha: float = 0.05
-    """One step size for both rules, so that they differ in their form only."""
-    beta: float = 0.05
-    steps: int = 30_000
-    runs: int = 20
-
+COLOURS = (plots.COLOURS["orange"], plots.COLOURS["blue"])
+"""Colours of Expected Sarsa and GES."""
 
 TITLES = {
     "no reward": "No reward: GES(0) converges to the solution",
@@ -50,33 +36,24 @@ def check(options: Options) -> int:
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Run both rules with and without reward, draw the MSPBE, tabulate the final values."""
-    config = options.apply(TwoStateConfig(), "runs", runs=2, steps=TwoStateConfig.steps // 10)
-    runs, seed = config.runs, options.seed
-    sarsa = Learner(ExpectedSarsa(config.lam), config.alpha, 0.0, plots.COLOURS["orange"])
-    ges = Learner(GES(config.lam), config.alpha, config.beta, plots.COLOURS["blue"])
-    settings = {
-        "no reward": (two_state(config.gamma), 1.0),
-        "rewards": (two_state(config.gamma, config.rewards), 0.0),
-    }
-    table = tabulate(f"Two-state problem, γ = {config.gamma:g}, {config.steps:,} steps", "problem")
+    results = learner_curves("two-state-curves", options)
+    case, (sarsa, ges) = results[-1]
+    table = tabulate(f"Two-state problem, γ = {GAMMA:g}, {case.count:,} steps", "problem")
     caption = (
-        f"Two-state problem, γ = {config.gamma:g}, λ = {config.lam:g}, α = {config.alpha:g}, and "
-        f"for GES β = {config.beta:g}; θ₀ = 1 without reward, 0 with rewards. Lines: median of "
-        f"{runs} sampled runs; bands: quartiles; dashed: expected update; ▲: diverges."
+        f"Two-state problem, γ = {GAMMA:g}, λ = 0, α = {sarsa.alpha:g}, and "
+        f"for GES β = {ges.beta:g}; θ₀ = 1 without reward, 0 with rewards. Lines: median of "
+        f"{ges.mspbe.shape[1]} sampled runs; bands: quartiles; dashed: expected update; ▲: "
+        "diverges."
     )
     with plots.style():
         figure, axes = plots.panels(1, 2, 1.9, caption=caption, gap=(0.2, 0.0), sharey=True)
-        for ax, (kind, (problem, theta0)) in zip(axes, settings.items(), strict=True):
-            curves = [
-                compare(problem, learner, theta0=theta0, steps=config.steps, runs=runs, seed=seed)
-                for learner in (sarsa, ges)
-            ]
+        for ax, (case, curves) in zip(axes, results, strict=True):
             draw(ax, curves)
-            ax.set(title=TITLES[kind], xlabel="step")
-            for learner_curves in curves:
-                add(table, kind, learner_curves)
+            ax.set(title=TITLES[case.label], xlabel="step")
+            for learner in curves:
+                add(table, case.label, learner)
         axes[0].set(ylabel="MSPBE")
-        solution = curves[-1].system
+        solution = ges.system
         error, relative = (
             float(measure(solution.fixed_point))
             for measure in (solution.mse_absolute, solution.mse)
@@ -86,10 +63,10 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
             f"relative MSE {relative:.3g}."
         )
         for ax in axes:
-            plots.label(ax, 230, 3e3, "Expected Sarsa(0)", colour=sarsa.colour, ha="right")
-        plots.label(axes[0], 900, 1e-5, "GES(0)", colour=ges.colour, ha="right")
-        plots.label(axes[1], 1.2e3, 5, "GES(0), sampled", colour=ges.colour)
-        plots.label(axes[1], 1.5e3, 1e-6, "GES(0), expected", colour=ges.colour, ha="right")
+            plots.label(ax, 230, 3e3, "Expected Sarsa(0)", colour=COLOURS[0], ha="right")
+        plots.label(axes[0], 900, 1e-5, "GES(0)", colour=COLOURS[1], ha="right")
+        plots.label(axes[1], 1.2e3, 5, "GES(0), sampled", colour=COLOURS[1])
+        plots.label(axes[1], 1.5e3, 1e-6, "GES(0), expected", colour=COLOURS[1], ha="right")
         paths = options.save(figure, "two-state")
     tables, more = comparison_figures.compare(
         "two-state", options, SMALL_METRICS, small_titles("two-state")
@@ -99,10 +76,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
 
 def draw(ax: Axes, curves: list[LearnerCurves], top: float = 1e6, bottom: float = 1e-8) -> Axes:
     """Draw the MSPBE of each learner over steps, sampled (bands) and expected (dashed)."""
-    for result in curves:
-        plots.curve(
-            ax, result.steps, result.mspbe, result.expected_mspbe, colour=result.learner.colour,
-            top=top,
-        )  # fmt: skip
+    for result, colour in zip(curves, COLOURS, strict=True):
+        plots.curve(ax, result.steps, result.mspbe, result.expected_mspbe, colour=colour, top=top)
     ax.set(xscale="log", yscale="log", ylim=(bottom, top))
     return ax

@@ -8,7 +8,16 @@ except ImportError:
     raise InvalidParameter("figures need Matplotlib: pip install 'saddleback[plots]'.") from None
 
 from saddleback.plots.analysis_plots import overview
-from saddleback.plots.curves import BAND, End, curve, label, label_ends, quartiles, spread
+from saddleback.plots.curves import (
+    BAND,
+    End,
+    curve,
+    label,
+    label_ends,
+    median_curve,
+    quartiles,
+    spread,
+)
 from saddleback.plots.style import (
     COLOURS,
     COLUMN,
@@ -23,5 +32,6 @@ from saddleback.plots.style import (
 
 __all__ = [
     "BAND", "COLOURS", "COLUMN", "GREY", "PAGE", "End", "curve", "label", "label_ends",
-    "legend_above", "mark_decades", "overview", "panels", "quartiles", "save", "spread", "style",
+    "legend_above", "mark_decades", "median_curve", "overview", "panels", "quartiles", "save",
+    "spread", "style",
 ]  # fmt: skip

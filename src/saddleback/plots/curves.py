@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -52,6 +52,27 @@ def quartiles(runs: FloatArray) -> FloatArray:
     """
     low, high = np.quantile(runs, [0.25, 0.75], axis=1, method="nearest")
     return np.asarray([low, np.median(runs, axis=1), high])
+
+
+def median_curve(
+    ax: Axes,
+    points: IntArray,
+    runs: FloatArray,
+    *,
+    above: float = -np.inf,
+    band: float = BAND,
+    **options: Any,
+) -> Axes:
+    """Draw the median of curves [n, runs], and the quartiles as a band of that opacity.
+
+    Values that are not finite, or not ``above`` a number, are left out.
+    """
+    values = quartiles(runs)
+    low, middle, high = np.where(np.isfinite(values) & (values > above), values, np.nan)
+    ax.plot(points, middle, **options)
+    if runs.shape[1] > 1:
+        ax.fill_between(points, low, high, color=options["color"], alpha=band, lw=0)
+    return ax
 
 
 def _until(steps: IntArray, values: FloatArray, top: float) -> tuple[IntArray, FloatArray]:

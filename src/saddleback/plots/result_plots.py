@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 
-from saddleback._typing import FloatArray, IntArray
+from saddleback._typing import IntArray
 from saddleback.errors import InvalidParameter, Undefined
 from saddleback.learning import Run
 from saddleback.plots.analysis_plots import overview, spectrum
-from saddleback.plots.curves import BAND, quartiles
+from saddleback.plots.curves import median_curve, quartiles
 from saddleback.plots.style import COLOURS, mark_decades, plain_text, style
 from saddleback.system import System
 from saddleback.theory import Analysis
@@ -67,16 +67,12 @@ def learning_curve(
     values = run.curve(metric)[:, :, *setting]
     runs = values.shape[1]
     diverged = run.diverged_at.reshape(runs, *run.alpha.shape)[:, *setting]
-    low, middle, high = quartiles(values)
+    middle = quartiles(values)[1]
     with style():
         ax = panel(ax)
         colours = list(COLOURS.values())
         colour = colours[len(ax.get_legend_handles_labels()[1]) % len(colours)]
-        ax.plot(run.recorded, _finite(middle), color=colour, label=_label(run, setting, diverged))
-        if runs > 1:
-            ax.fill_between(
-                run.recorded, _finite(low), _finite(high), color=colour, alpha=BAND, lw=0
-            )
+        median_curve(ax, run.recorded, values, color=colour, label=_label(run, setting, diverged))
         finite = np.isfinite(middle)
         if finite.any() and not finite.all():  # mark the last point before divergence
             end = int(np.flatnonzero(finite)[-1])
@@ -120,10 +116,6 @@ def _label(run: Run, setting: tuple[int, ...], diverged: IntArray) -> str:
     elif count:
         parts.append(f"diverged at update {int(diverged[0]):,}")
     return ", ".join(parts)
-
-
-def _finite(values: FloatArray) -> FloatArray:
-    return np.where(np.isfinite(values), values, np.nan)
 
 
 def _scale(ax: Axes) -> None:

@@ -6,7 +6,7 @@ from saddleback._display import axis_range
 from saddleback.ope.candidates import GIVEN, HISTORY, OBSERVATION, STEP
 from saddleback.ope.text_report import weights_by_basis
 from saddleback.report.theme import COLOURS, INK
-from saddleback.report.vega import Record, axis, chart, figure
+from saddleback.report.vega import Record, axis, category, chart, dashed, figure, tooltip
 
 VIEWS = {
     OBSERVATION: COLOURS[0], STEP: COLOURS[1], HISTORY: COLOURS[2], GIVEN: COLOURS[3],
@@ -33,7 +33,8 @@ def candidates(name: str, result: Record, verdict: Record | None) -> Record | No
     near = [row["value"] for row in rows if (row["primal"] or 0.0) >= 0.01]
     low, high = axis_range([consensus["value"], *near], [row["value"] for row in rows])
     scale = {"domain": [low, high], "nice": False, "zero": False, "clamp": True}
-    views = [view for view in VIEWS if any(row["view"] == view for row in rows)]
+    views = {view: colour for view, colour in VIEWS.items() if any(r["view"] == view for r in rows)}
+    legend = {"title": "function of the", "orient": "top", "columns": 2}
     spec = chart(
         "Values estimated by candidate features, and their weights", 20 * len(order),
         layer=[
@@ -44,16 +45,10 @@ def candidates(name: str, result: Record, verdict: Record | None) -> Record | No
                        "sort": {"field": "position", "op": "min"}, "axis": {"labelLimit": 260}},
                  "size": {"field": "primal", "type": "quantitative", "legend": None,
                           "scale": {"domain": [0, 1], "range": [16, 600]}},
-                 "color": {"field": "view", "type": "nominal",
-                           "scale": {"domain": views, "range": [VIEWS[view] for view in views]},
-                           "legend": {"title": "function of the", "orient": "top", "columns": 2}},
-                 "tooltip": [{"field": "basis", "title": "features"}, {"field": "ridge"},
-                             {"field": "value", "format": ".4g"},
-                             {"field": "residual", "format": ".3g"},
-                             {"field": "imbalance", "format": ".3g"},
-                             {"field": "primal", "title": "weight", "format": ".1%"}]}},
-            {"mark": {"type": "rule", "color": INK, "strokeDash": [4, 3], "aria": False},
-             "encoding": {"x": {"datum": consensus["value"], "type": "quantitative"}}},
+                 "color": category("view", views, legend=legend),
+                 "tooltip": tooltip(basis=("features", ""), ridge="", value=".4g", residual=".3g",
+                                    imbalance=".3g", primal=("weight", ".1%"))}},
+            dashed({"datum": consensus["value"]}, "x", INK),
         ],
     )  # fmt: skip
     caption = (

@@ -9,8 +9,9 @@ from saddleback.ope.distribution_text import (
     origin,
 )
 from saddleback.ope.return_distribution import MODEL
+from saddleback.ope.text_report import units
 from saddleback.report.theme import COLOURS
-from saddleback.report.vega import Record, axis, chart, figure
+from saddleback.report.vega import Record, axis, category, chart, figure, tooltip
 
 
 def distribution(name: str, result: Record, verdict: Record | None) -> Record | None:
@@ -40,15 +41,17 @@ def distribution(name: str, result: Record, verdict: Record | None) -> Record | 
         if one["low"] is not None and one["high"] is not None
     ]
     caption += " Bars are 95% confidence intervals of quantiles." if bars else ""
-    unit = "decisions" if result.get("bandit") else "episodes"
-    caption += " From a model of the log." if origin(shown) == MODEL else f" From weighted {unit}."
+    caption += (
+        " From a model of the log."
+        if origin(shown) == MODEL
+        else f" From weighted {units(result)}."
+    )
     note = distribution_note(shown)
     caption += f" {note[0].upper()}{note[1:]}" if note else ""
     missing = [reason for origin, reason in missing_distributions(result, name) if origin == MODEL]
     caption += "".join(f" No model of the log, since {reason}." for reason in missing)
-    colour = {"field": "policy", "type": "nominal",
-              "scale": {"domain": list(policies), "range": [COLOURS[0], COLOURS[1]]},
-              "legend": {"title": None, "orient": "top"}}  # fmt: skip
+    looks = dict(zip(policies, COLOURS, strict=False))
+    colour = category("policy", looks, legend={"title": None, "orient": "top"})
     y = axis("level", f"share of {outcome}s ≤ x", scale={"domain": [0, 1], "nice": False},
              axis={"format": ".0%", "tickCount": 5})  # fmt: skip
     curves = {
@@ -56,8 +59,7 @@ def distribution(name: str, result: Record, verdict: Record | None) -> Record | 
         "encoding": {
             "x": axis("value", outcome, scale={"zero": False}), "y": y, "color": colour,
             "order": {"field": "level"},
-            "tooltip": [{"field": "policy"}, {"field": "level", "format": ".0%"},
-                        {"field": "value", "format": ".4g"}]},
+            "tooltip": tooltip(policy="", level=".0%", value=".4g")},
     }  # fmt: skip
     intervals = {
         "data": {"values": bars}, "mark": {"type": "rule", "strokeWidth": 3, "aria": False},

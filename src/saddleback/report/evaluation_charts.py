@@ -11,13 +11,19 @@ from saddleback.ope.text_report import NOT_USED, USED, has_ceiling, trusted, uni
 from saddleback.ope.text_report import rows as table_rows
 from saddleback.ope.weight_diagnostics import k_hat_threshold
 from saddleback.report.theme import BAD, COLOURS, DOUBT, GOOD, INK, MUTED, PAPER
-from saddleback.report.vega import Record, axis, chart, figure
+from saddleback.report.vega import Record, axis, category, chart, dashed, figure, tooltip
 
 KINDS = {
     "used": COLOURS[0], "refused": MUTED, "of V^π": COLOURS[0], "other": COLOURS[5],
     "unreliable": MUTED, "logged": COLOURS[1],
 }  # fmt: skip
 """Kinds of rows of the forest plot and their colours."""
+
+GRADES = {"covered": GOOD, "doubtful": DOUBT, "not covered": BAD}
+"""Grades of coverage and their colours."""
+
+ON_TOP = {"title": None, "orient": "top"}
+"""A legend above a chart."""
 
 NARROW = 480
 """Pixels below which labels of the forest plot omit the estimand."""
@@ -115,12 +121,10 @@ def _spec(low: float, high: float, count: int) -> Record:
     scale = {"domain": [low, high], "nice": False, "zero": False}
     x = {"x": axis("value", "value of the policy", scale=scale, axis={"tickCount": 10})}
     y = {"y": {"field": "position", "type": "ordinal", "axis": None, "scale": {"type": "band"}}}
-    by_kind = {"field": "kind", "type": "nominal", "legend": None,
-               "scale": {"domain": list(KINDS), "range": list(KINDS.values())}}  # fmt: skip
+    by_kind = category("kind", KINDS)
     colour = {"color": by_kind}
     hollow = {"condition": {"test": "datum.kind === 'unreliable'", "value": PAPER}}
-    numbers = [{"field": part, "format": ".5g"} for part in ("value", "low", "high")]
-    tooltip = {"tooltip": [{"field": "method"}, {"field": "estimand"}, *numbers]}
+    lines = tooltip(method="", estimand="", value=".5g", low=".5g", high=".5g")
     dash = {"strokeDash": {"condition": {"test": "datum.kind === 'unreliable'", "value": [4, 3]},
                            "value": [1, 0]}}  # fmt: skip
     label = {"type": "text", "align": "left", "yOffset": -9, "aria": False, "color": INK,
@@ -140,7 +144,7 @@ def _spec(low: float, high: float, count: int) -> Record:
                  "x": axis("low", "value of the policy", scale=scale), "x2": {"field": "high"}}},
             {"mark": {"type": "point", "size": 90, "strokeWidth": 2, "clip": True, "opacity": 1,
                       "yOffset": 8},
-             "encoding": x | y | colour | tooltip | {"fill": hollow | by_kind}},
+             "encoding": x | y | colour | {"tooltip": lines, "fill": hollow | by_kind}},
             *({"transform": [{"filter": outside}],
                "mark": {"type": "text", "text": arrow, "align": side, "yOffset": 8, "fontSize": 16,
                         "aria": False},
@@ -184,11 +188,8 @@ def effective_sample_size(name: str, result: Record, verdict: Record | None) -> 
                  "x": axis("step", "step of the episode", scale={"nice": False, "zero": False},
                            axis={"tickMinStep": 1, "tickCount": 8, "format": ",d"}),
                  "y": axis("ess", "effective sample size", scale={"zero": True}),
-                 "tooltip": [{"field": "step"}, {"field": "ess", "title": "ESS",
-                                                 "format": ".1f"}]}},
-            {"data": {"values": [{"n": n}]},
-             "mark": {"type": "rule", "color": MUTED, "strokeDash": [4, 3], "aria": False},
-             "encoding": {"y": {"field": "n", "type": "quantitative"}}},
+                 "tooltip": tooltip(step="", ess=("ESS", ".1f"))}},
+            {"data": {"values": [{"n": n}]}} | dashed({"field": "n"}, "y", MUTED),
         ],
     )  # fmt: skip
     return figure(
@@ -230,8 +231,7 @@ def weight_tail(name: str, result: Record, verdict: Record | None) -> Record | N
         encoding={
             "x": axis("weight", f"{units(result)[:-1]} weight ÷ mean", scale=log),
             "y": axis("share", f"fraction of {units(result)} ≥ x", scale=log | {"domain": domain}),
-            "tooltip": [{"field": "weight", "title": "weight ÷ mean", "format": ".4g"},
-                        {"field": "share", "title": "fraction", "format": ".4g"}],
+            "tooltip": tooltip(weight=("weight ÷ mean", ".4g"), share=("fraction", ".4g")),
         },
         layer=[
             {"mark": {"type": "line", "color": COLOURS[3],
@@ -287,14 +287,9 @@ def coverage(name: str, result: Record, verdict: Record | None) -> Record | None
             {"mark": {"type": "bar", "height": {"band": 0.7}},
              "encoding": {
                  "x": x, "y": where,
-                 "color": {"field": "grade", "type": "nominal", "scale": {
-                     "domain": ["covered", "doubtful", "not covered"],
-                     "range": [GOOD, DOUBT, BAD]},
-                     "legend": {"title": None, "orient": "top", "columns": 3}},
-                 "tooltip": [{"field": "where", "title": "part"},
-                             {"field": "share", "title": "share of the policy", "format": ".1%"},
-                             {"field": "coverage", "format": ".1%"},
-                             {"field": "rows", "title": "rows of the log", "format": ","}]}},
+                 "color": category("grade", GRADES, legend=ON_TOP | {"columns": 3}),
+                 "tooltip": tooltip(where=("part", ""), share=("share of the policy", ".1%"),
+                                    coverage=".1%", rows=("rows of the log", ","))}},
             {"mark": {"type": "text", "align": "left", "dx": 4, "aria": False},
              "encoding": {"x": x, "y": where, "text": {"field": "coverage", "format": ".0%"}}},
         ],
@@ -323,7 +318,6 @@ def spectrum(name: str, result: Record, verdict: Record | None) -> Record | None
     drawn = min(per_draw, len(cloud["cloud"][0]))
     if drawn < len(cloud["values"]):
         caption += f" Only the {drawn} with the largest real parts are drawn for each resample."
-    scale = {"domain": ["Â", "resample"]}
     left, right = (edge(row["re"] for row in rows) for edge in (min, max))
     width = max(right, 0.0) - min(left, 0.0) or 1.0
     up = max(0.05 * width, 1.1 * max(abs(row["im"]) for row in rows))
@@ -339,15 +333,10 @@ def spectrum(name: str, result: Record, verdict: Record | None) -> Record | None
                            axis={"tickCount": 6}),
                  "y": axis("im", "imaginary part", scale={"domain": [-up, up], "nice": False},
                            axis={"tickCount": 5}),
-                 "color": {"field": "of", "type": "nominal",
-                           "scale": scale | {"range": [COLOURS[0], COLOURS[1]]},
-                           "legend": {"title": None, "orient": "top"}},
-                 "shape": {"field": "of", "type": "nominal",
-                           "scale": scale | {"range": ["circle", "diamond"]},
-                           "legend": {"title": None, "orient": "top"}},
+                 "color": category("of", {"Â": COLOURS[0], "resample": COLOURS[1]}, legend=ON_TOP),
+                 "shape": category("of", {"Â": "circle", "resample": "diamond"}, legend=ON_TOP),
                  "size": {"condition": {"test": "datum.of === 'Â'", "value": 60}, "value": 30},
-                 "tooltip": [{"field": "of"}, {"field": "re", "title": "real", "format": ".4g"},
-                             {"field": "im", "title": "imaginary", "format": ".4g"}]}},
+                 "tooltip": tooltip(of="", re=("real", ".4g"), im=("imaginary", ".4g"))}},
             {"data": {"values": [{"zero": 0}]},
              "mark": {"type": "rule", "color": INK, "strokeWidth": 1.5, "aria": False},
              "encoding": {"x": {"field": "zero", "type": "quantitative"}}},
@@ -392,15 +381,14 @@ def lambda_path(name: str, result: Record, verdict: Record | None) -> Record | N
         caption += "." if own else f"; the trace of {result['rule']} has no such limit."
         layers.append(
             {"data": {"values": [{"ceiling": ceiling}]},
-             "mark": {"type": "rule", "strokeDash": [5, 4], "color": COLOURS[1], "aria": False},
-             "encoding": {"x": {"field": "ceiling", "type": "quantitative"}, "y": None}}
+             **dashed({"field": "ceiling"}, "x", COLOURS[1], (5, 4), y=None)}
         )  # fmt: skip
     spec = chart(
         "Value of the closed-form estimate over λ", 220, layer=layers,
         encoding={
             "x": axis("λ", "λ", scale={"domain": [0, 1]}, axis={"tickCount": 6}),
             "y": axis("value", "value", scale={"zero": False} | flat),
-            "tooltip": [{"field": "λ"}, {"field": "value", "format": ".5g"}],
+            "tooltip": tooltip(λ="", value=".5g"),
         },
     )  # fmt: skip
     return figure("path", "Sensitivity to λ", caption, spec, rows)
@@ -432,9 +420,7 @@ def calibration(name: str, result: Record, verdict: Record | None) -> Record | N
             {"mark": {"type": "line", "color": COLOURS[0], "point": DOT},
              "encoding": {
                  "x": x, "y": y,
-                 "tooltip": [{"field": "predicted", "format": ".3f"},
-                             {"field": "observed", "format": ".3f"},
-                             {"field": "n", "format": ","}]}},
+                 "tooltip": tooltip(predicted=".3f", observed=".3f", n=",")}},
         ],
     )  # fmt: skip
     return figure("calibration", "Calibration of the propensities", caption, spec, rows)

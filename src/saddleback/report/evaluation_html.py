@@ -6,8 +6,6 @@ terminal prints, so that page, terminal and JSON agree.
 
 from __future__ import annotations
 
-import itertools
-import shlex
 from typing import Any
 
 from saddleback.ope.distribution_text import missing_distributions
@@ -84,7 +82,7 @@ def evaluation_page(result: Evaluation | dict[str, Any]) -> str:
         title=f"Evaluation of {', '.join(names)}", kind="evaluation", sections=sections,
         result=result, targets=targets, several=several,
         log_facts=_log_facts(result),
-        made=result.get("made"), source=_source(result.get("made")),
+        made=result.get("made"), source=", ".join((result.get("made") or {}).get("files", ())),
         bandit=result.get("bandit", False),
         drawn=any(verdict["spectrum"] for verdict in result["verdicts"]),
     )  # fmt: skip
@@ -125,22 +123,6 @@ def _target(
         figure | {"id": f"{figure['kind']}-{k}"} for figure in figures if figure is not None
     ]
     return target
-
-
-def _source(provenance: dict[str, Any] | None) -> str:
-    """Return the files that were evaluated: the arguments of the command before its options.
-
-    Examples
-    --------
-    >>> _source({"command": "saddleback evaluate 'my visits.parquet' b.parquet -h"})
-    'my visits.parquet, b.parquet'
-    """
-    try:
-        words = shlex.split((provenance or {}).get("command", ""))
-    except ValueError:  # an unbalanced quote
-        return ""
-    arguments = words[words.index("evaluate") + 1 :] if "evaluate" in words else []
-    return ", ".join(itertools.takewhile(lambda argument: not argument.startswith("-"), arguments))
 
 
 def _log_facts(result: dict[str, Any]) -> list[tuple[str, str]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from saddleback.report.theme import COLOURS, INK
-from saddleback.report.vega import Record, axis, chart
+from saddleback.report.vega import Record, axis, category, chart, tooltip
 
-RULE_COLOUR = {"domain": ["one", "two"], "range": [COLOURS[1], COLOURS[0]]}
-RULE_SHAPE = {"domain": ["one", "two"], "range": ["diamond", "circle"]}
-RULE_SIZE = {"domain": ["one", "two"], "range": [300, 90]}
-RULE_DASH = {"domain": ["one", "two"], "range": [[6, 3], [1, 0]]}
-RUN_WIDTH = {"domain": ["expected", "sampled"], "range": [2.5, 1]}
+RULE_COLOUR = category("rule", {"one": COLOURS[1], "two": COLOURS[0]})
+RULE_SHAPE = category("rule", {"one": "diamond", "two": "circle"})
+RULE_SIZE = category("rule", {"one": 300, "two": 90}, type="ordinal")
+RULE_DASH = category("rule", {"one": [6, 3], "two": [1, 0]})
+RUN_WIDTH = category("run", {"expected": 2.5, "sampled": 1}, type="ordinal")
 """Rules by colour and dash, runs by width."""
 
 HEIGHT = 168
@@ -47,26 +47,12 @@ def _plane(title: str, left: str, right: str, height: str) -> Record:
     }
 
 
-def _by_rule() -> Record:
-    return {
-        "color": {"field": "rule", "type": "nominal", "scale": RULE_COLOUR, "legend": None},
-        "shape": {"field": "rule", "type": "nominal", "scale": RULE_SHAPE, "legend": None},
-        "size": {"field": "rule", "type": "ordinal", "scale": RULE_SIZE, "legend": None},
-        "tooltip": [
-            {"field": "name", "title": "rule"},
-            {"field": "re", "title": "real", "format": ".5g"},
-            {"field": "im", "title": "imaginary", "format": ".5g"},
-        ],
-    }
+BY_RULE: Record = {
+    "color": RULE_COLOUR, "shape": RULE_SHAPE, "size": RULE_SIZE,
+    "tooltip": tooltip(name=("rule", ""), re=("real", ".5g"), im=("imaginary", ".5g")),
+}  # fmt: skip
 
-
-def _line_by_rule() -> Record:
-    return {
-        "color": {"field": "rule", "type": "nominal", "scale": RULE_COLOUR, "legend": None},
-        "strokeDash": {"field": "rule", "type": "nominal", "scale": RULE_DASH, "legend": None},
-        "size": {"field": "run", "type": "ordinal", "scale": RUN_WIDTH, "legend": None},
-    }
-
+LINE_BY_RULE: Record = {"color": RULE_COLOUR, "strokeDash": RULE_DASH, "size": RUN_WIDTH}
 
 POINT = {"type": "point", "filled": True, "clip": True, "opacity": 1, "stroke": INK,
          "strokeWidth": 1}  # fmt: skip
@@ -88,9 +74,9 @@ def _spectrum() -> Record:
              "encoding": {"x": {"datum": 0, "type": "quantitative"}}},
             {"data": _placeholder("locus"), "mark": {"type": "point", "filled": True, "size": 5,
              "clip": True, "opacity": 1, "aria": False},
-             "encoding": plane | {"color": _by_rule()["color"]}},
+             "encoding": plane | {"color": RULE_COLOUR}},
             {"data": _placeholder("eigenvalues"), "mark": POINT,
-             "encoding": plane | _by_rule()},
+             "encoding": plane | BY_RULE},
         ],
     )  # fmt: skip
 
@@ -108,7 +94,7 @@ def _map() -> Record:
             {"data": {"values": circle}, "mark": {"type": "line", "color": INK, "strokeWidth": 1.5,
              "clip": True, "aria": False}, "encoding": plane | {"order": {"field": "k"}}},
             {"data": _placeholder("eigenvalues"), "mark": POINT,
-             "encoding": plane | _by_rule()},
+             "encoding": plane | BY_RULE},
         ],
     )  # fmt: skip
 
@@ -125,9 +111,8 @@ def _errors() -> Record:
                       scale={"type": "log", "nice": False, "domainMin": {"expr": "low"},
                              "domainMax": {"expr": "high"}},
                       axis={"tickCount": 5, "labelExpr": "powerOfTen(datum.value)"}),
-            **_line_by_rule(),
-            "tooltip": [{"field": "name", "title": "rule"}, {"field": "run"}, {"field": "step"},
-                        {"field": "mspbe", "title": "MSPBE", "format": ".4g"}],
+            **LINE_BY_RULE,
+            "tooltip": tooltip(name=("rule", ""), run="", step="", mspbe=("MSPBE", ".4g")),
         },
     )  # fmt: skip
 
@@ -142,14 +127,11 @@ def _path() -> Record:
         params=[{"name": n, "value": v} for n, v in (("x0", -1), ("x1", 1), ("y0", -1), ("y1", 1))],
         layer=[
             {"data": _placeholder("path"), "mark": {"type": "line", "clip": True},
-             "encoding": xy | _line_by_rule() | {"order": {"field": "step"}}},
+             "encoding": xy | LINE_BY_RULE | {"order": {"field": "step"}}},
             {"data": _placeholder("marks"), "mark": {"type": "point", "size": 120,
              "strokeWidth": 2, "clip": True, "filled": False, "color": INK},
              "encoding": xy | {
-                 "shape": {"field": "label", "type": "nominal", "legend": None,
-                           "scale": {"domain": ["start", "fixed point"],
-                                     "range": ["circle", "cross"]}},
-                 "tooltip": [{"field": "label"}, {"field": "x", "format": ".4g"},
-                             {"field": "y", "format": ".4g"}]}},
+                 "shape": category("label", {"start": "circle", "fixed point": "cross"}),
+                 "tooltip": tooltip(label="", x=".4g", y=".4g")}},
         ],
     )  # fmt: skip

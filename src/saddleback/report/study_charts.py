@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from saddleback.report.theme import BAD, INK, PAPER
-from saddleback.report.vega import Record, axis, chart
+from saddleback.report.vega import Record, axis, category, chart, tooltip
 
 IS_HIGHLIGHTED = "highlighted === '' || datum.rule === highlighted"
 HIGHLIGHT = {"condition": {"test": IS_HIGHLIGHTED, "value": 1}, "value": 0.35}
@@ -21,8 +21,7 @@ def charts(styles: Mapping[str, Record]) -> Record:
     width = {"field": "width", "type": "quantitative", "scale": None, "legend": None}
     by_rule: Record = {"size": width}
     for channel, part in (("color", "colour"), ("strokeDash", "dash")):
-        scale = {"domain": list(styles), "range": [style[part] for style in styles.values()]}
-        by_rule[channel] = {"field": "rule", "type": "nominal", "scale": scale, "legend": None}
+        by_rule[channel] = category("rule", {rule: style[part] for rule, style in styles.items()})
     return {"curves": _curves(by_rule), "map": _map(), "distribution": _distribution(by_rule)}
 
 
@@ -32,9 +31,10 @@ def _number(field: str, **scale: Any) -> Record:
 
 def _curves(by_rule: Record) -> Record:
     y, x = _number("median", nice=False), _number("point", nice=False)
-    tooltip = [{"field": "rule"}, {"field": "point"}, {"field": "median", "format": ".4g"},
-               {"field": "lower", "title": "lower quartile", "format": ".4g"},
-               {"field": "upper", "title": "upper quartile", "format": ".4g"}]  # fmt: skip
+    lines = tooltip(
+        rule="", point="", median=".4g", lower=("lower quartile", ".4g"),
+        upper=("upper quartile", ".4g"),
+    )  # fmt: skip
     return chart(
         "Learning curves of the best setting of each rule, with quartiles over runs", 360,
         params=HIGHLIGHTED,
@@ -46,12 +46,12 @@ def _curves(by_rule: Record) -> Record:
                  "color": by_rule["color"],
                  "opacity": {"condition": {"test": IS_HIGHLIGHTED, "value": 0.18}, "value": 0.04}}},
             {"mark": {"type": "line", "clip": True},
-             "encoding": {"x": x, "y": y, **by_rule, "opacity": HIGHLIGHT, "tooltip": tooltip}},
+             "encoding": {"x": x, "y": y, **by_rule, "opacity": HIGHLIGHT, "tooltip": lines}},
             {"data": {"name": "selected", "values": []},
              "mark": {"type": "line", "clip": True, "strokeWidth": 3, "color": INK,
                       "aria": False,
                       "point": {"filled": True, "size": 30, "color": INK, "aria": False}},
-             "encoding": {"x": x, "y": y, "tooltip": tooltip[:3]}},
+             "encoding": {"x": x, "y": y, "tooltip": lines[:3]}},
         ],
     )  # fmt: skip
 
@@ -63,9 +63,10 @@ def _map() -> Record:
     y = {"field": "y", "type": "ordinal", "title": "β/α", "sort": None,
          "axis": {"labelOverlap": "greedy"}}  # fmt: skip
     is_selected = "datum.cell === selected"
-    tooltip = [{"field": "rule"}, {"field": "x", "title": "α"},
-               {"field": "y", "title": "β/α"}, {"field": "label", "title": "final value"},
-               {"field": "diverged", "title": "diverged runs"}]  # fmt: skip
+    lines = tooltip(
+        rule="", x=("α", ""), y=("β/α", ""), label=("final value", ""),
+        diverged=("diverged runs", ""),
+    )  # fmt: skip
     return chart(
         "Final value of the metric by step sizes; crosses mark settings that diverged", 230,
         params=[{"name": "selected", "value": -1}],
@@ -77,15 +78,15 @@ def _map() -> Record:
              "encoding": {
                  "color": {"field": "shade", "type": "quantitative", "legend": None,
                            "scale": {"type": "log", "clamp": True, "domain": [0.1, 1]}},
-                 "tooltip": tooltip}},
+                 "tooltip": lines}},
             {"transform": [{"filter": "datum.diverged > 0"}],
              "mark": {"type": "text", "text": "✕", "color": BAD, "fontSize": 11, "aria": False},
-             "encoding": {"tooltip": tooltip}},
+             "encoding": {"tooltip": lines}},
             *({"mark": {"type": "rect", "fill": "transparent", "stroke": stroke, "aria": False,
                         "cursor": "pointer"},
                "encoding": {"strokeWidth": {"condition": {"test": is_selected, "value": width},
                                             "value": 0},
-                            "tooltip": tooltip}}
+                            "tooltip": lines}}
               for stroke, width in ((INK, 6), (PAPER, 2))),  # visible on every colour
         ],
     )  # fmt: skip
@@ -102,8 +103,7 @@ def _distribution(by_rule: Record) -> Record:
             "y": axis("share", "fraction of settings ≤ x", scale={"domain": [0, 1]},
                       axis={"format": ".0%", "tickCount": 5}),
             **by_rule, "opacity": HIGHLIGHT,
-            "tooltip": [{"field": "rule"}, {"field": "value", "format": ".4g"},
-                        {"field": "count", "title": "settings ≤ value"},
-                        {"field": "of", "title": "of"}],
+            "tooltip": tooltip(rule="", value=".4g", count=("settings ≤ value", ""),
+                               of=("of", "")),
         },
     )  # fmt: skip

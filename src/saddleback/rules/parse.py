@@ -107,8 +107,20 @@ def rule_files(text: str) -> list[str]:
     >>> rule_files("mine.py:Capped(0.5)+Saddle")
     ['mine.py']
     """
-    names = (_call(part)[0] for part in _split(text))
-    return [path for name in names if (path := name.rpartition(":")[0]) not in ("", "own")]
+    return [
+        path for name in part_names(text) if (path := name.rpartition(":")[0]) not in ("", "own")
+    ]
+
+
+def part_names(text: str) -> list[str]:
+    """Return the name of each part of a text.
+
+    Examples
+    --------
+    >>> part_names("Retrace:0.5+mine.py:Capped(2)")
+    ['Retrace', 'mine.py:Capped']
+    """
+    return [_call(part)[0] for part in _split(text)]
 
 
 @cache

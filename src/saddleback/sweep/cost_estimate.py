@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from saddleback.engine import as_source
+from saddleback.errors import InvalidParameter
 from saddleback.learning.device import engine_on
 from saddleback.sweep.store import parquet_bytes
 from saddleback.sweep.study import Study, TaskSpec
@@ -99,6 +100,10 @@ def plan(study: Study, folder: Path, workers: int = 1) -> Plan:
     >>> cost.learners, cost.learner_steps, cost.tasks
     (12, 12000, 1)
     """
+    if study.function:
+        raise InvalidParameter(
+            f"the cost of {study.function} is unknown: only learning can be estimated."
+        )
     study = study.on_device(study.device, workers)
     on_gpu = study.device != "cpu"
     gpu_memory = device_memory(study, folder) if on_gpu else 0

@@ -102,6 +102,7 @@ def run_study(
         for done, _ in enumerate(as_completed(futures), 1):  # a failure is raised by its task
             if preparing is not None:
                 preparing(done / len(futures))
-        if not run_tasks(tasks, store, executor, running, name=name, unit="learner-steps"):
+        unit = "calls" if settings.function else "learner-steps"
+        if not run_tasks(tasks, store, executor, running, name=name, unit=unit):
             logger.info("all tasks are already complete in %s.", out)
     return store

@@ -266,7 +266,8 @@ class Store:
                 f"{self.folder} {problem}. Run the study again: it computes them, and keeps the "
                 "others."
             )
-        return pa.concat_tables([self.shard(name) for name in self.names()])
+        shards = [self.shard(name) for name in self.names()]
+        return pa.concat_tables(shards, promote_options="permissive")
 
 
 def parquet_bytes(rows: pa.Table, metadata: Mapping[str, Any] | None = None) -> bytes:

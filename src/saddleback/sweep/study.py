@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
+import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
@@ -44,6 +45,9 @@ FORMS: dict[str, type[Form]] = {
     name: part for name, part in library().items() if issubclass(part, Form)
 }
 """Forms by name, for a rule whose form is replaced."""
+
+
+Weights = float | tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,7 @@ class Case:
     points: tuple[int, ...]
     length: float
     lam: float | None = None
-    theta0: float | None = None
+    theta0: Weights | None = None
     grid: Grid | None = None
 
     def build(self, folder: Path) -> Problem | Source:
@@ -132,6 +136,8 @@ def _built(construction: _Construction) -> Problem | Source:
 class Study:
     """A parameter sweep: every rule with every step size on every problem, in several runs.
 
+    A study of a ``function`` has no problems and rules: it calls the function with all settings.
+
     Attributes
     ----------
     title
@@ -153,7 +159,7 @@ class Study:
         Metrics to record, by name or as ``module.py:function``; and steps under μ for an estimated
         MSPBE where there is no exact system.
     theta0
-        Initial weights.
+        Initial weights: one number for all, or one for each.
     share
         Approximate number of learner-steps per task.
     parameters, marks
@@ -164,6 +170,9 @@ class Study:
         Whether this is a smoke test, with the settings in [quick].
     device
         "cpu", "cuda" for a GPU, or "auto"; see `learn`.
+    function, settings
+        A function as ``module.py:function``, and its arguments: every combination of the values in
+        a table is a setting.
 
     Examples
     --------
@@ -184,13 +193,15 @@ class Study:
     schedule: str
     metrics: tuple[str, ...]
     sample: int
-    theta0: float
+    theta0: Weights
     share: int
     parameters: Mapping[str, Any] = field(default_factory=dict)
     marks: Mapping[str, str] = field(default_factory=dict)
     common_random_numbers: bool = False
     quick: bool = False
     device: str = "cpu"
+    function: str = ""
+    settings: tuple[Mapping[str, Sequence[Any]], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the study as JSON data; settings that are optional and not given are omitted."""
@@ -215,6 +226,14 @@ class Study:
         label: str | None = self.rules[index][1].get("label")
         return self.rule(index, case).display_name if label is None else label
 
+    def combinations(self) -> list[dict[str, Any]]:
+        """Return the settings of the function, one by one."""
+        return [
+            dict(zip(table, values, strict=True))
+            for table in self.settings
+            for values in itertools.product(*table.values())
+        ]
+
     def has_dual(self, index: int) -> bool:
         """Whether a rule has a dual variable, and so a second step size."""
         declared: bool | None = self.rules[index][1].get("dual")
@@ -225,7 +244,7 @@ class Study:
         common = Grid(self.alphas, self.betas, self.ratio, self.schedule)
         return self.cases[case].grid or common
 
-    def initial_weights(self, case: int) -> float:
+    def initial_weights(self, case: int) -> Weights:
         """Return θ_0 on a problem."""
         own = self.cases[case].theta0
         return self.theta0 if own is None else own
@@ -237,6 +256,11 @@ class Study:
     def beta_count(self, index: int, case: int = 0) -> int:
         """Return the number of β per α with which a rule is run."""
         return len(self.grid(case).betas) if self.has_dual(index) else 1
+
+    def learners(self, case: int) -> int:
+        """Return the number of learners in one run on a problem: rules times step sizes."""
+        betas = sum(self.beta_count(r, case) for r in range(len(self.rules)))
+        return len(self.grid(case).alphas) * betas
 
     def task_specs(self) -> Iterator[TaskSpec]:
         """Return the tasks, each of about the same size."""
@@ -276,11 +300,14 @@ class Study:
 
     def on_device(self, device: str, threads: int) -> Study:
         """Return the study on a device, with larger tasks on a GPU; "auto" is decided here."""
-        work = []
-        for c, case in enumerate(self.cases):
-            betas = sum(self.beta_count(r, c) for r in range(len(self.rules)))
-            learners = self.runs * len(self.grid(c).alphas) * betas
-            work.append((learners, case.count * case.length))
+        if self.function:
+            if device == "cuda":
+                raise InvalidParameter(f"{self.function} runs on the CPU: only learners use a GPU.")
+            return replace(self, device="cpu")
+        work = [
+            (self.runs * self.learners(c), case.count * case.length)
+            for c, case in enumerate(self.cases)
+        ]
         # Rules of files that declare "dual" are not loaded here; the GPU's learners check theirs.
         loaded = [self.rule(r) for r, (_, given) in enumerate(self.rules) if "dual" not in given]
         chosen = choose_device(device, work, threads, loaded)
@@ -385,6 +412,19 @@ def load_function(spec: str, folder: Path, mark: str | None = None) -> Callable[
         return getattr(importlib.import_module(path), attribute)  # type: ignore[no-any-return]
     check_file(spec, folder, mark)
     return load_once(f"{folder / path}:{attribute}")  # type: ignore[no-any-return]
+
+
+def asked_for(function: Callable[..., Any], available: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a function asks for by the names of its arguments; all with ``**settings``.
+
+    Examples
+    --------
+    >>> asked_for(lambda theta, lam: None, {"lam": 0.5, "seed": 0})
+    {'lam': 0.5}
+    """
+    takes = inspect.signature(function).parameters
+    everything = any(one.kind is one.VAR_KEYWORD for one in takes.values())
+    return {key: value for key, value in available.items() if everything or key in takes}
 
 
 def check_file(spec: str, folder: Path, mark: str | None) -> None:

@@ -12,14 +12,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from msgspec import Meta, Struct, field
 
-from saddleback import _registry
+from saddleback import _registry, _validate
 from saddleback.engine import FiniteSource, as_source, mean_length
 from saddleback.errors import InvalidParameter, SaddlebackError
 from saddleback.learning.device import DEVICES
 from saddleback.rules import NAMED, Rule
 from saddleback.rules.parse import rule_files
+from saddleback.sweep.function_file import FunctionReader
 from saddleback.sweep.study import (
     PROBLEMS,
     RULE,
@@ -33,30 +35,39 @@ from saddleback.sweep.study import (
     load_function,
 )
 from saddleback.sweep.study_metrics import METRICS, Unmeasurable, study_metrics
-from saddleback.sweep.toml_lines import KeyPath, ValidationErrors, abbreviate
+from saddleback.sweep.toml_lines import Count, KeyPath, Seed, StudyFile, Table, abbreviate
 
 SHARE = 100_000_000
 """Learner-steps per task: a few seconds of work."""
 
-Count = Annotated[
-    int, Meta(ge=1, le=10**12, description="a whole number from 1 to 1,000,000,000,000")
-]
-Seed = Annotated[
-    int, Meta(ge=0, le=10**12, description="a whole number from 0 to 1,000,000,000,000")
-]
 Number = Annotated[float, Meta(ge=-1e100, le=1e100, description="a number up to 1e+100")]
 Flag = Annotated[bool, Meta(description="true or false")]
 Names = Annotated[list[Any], Meta(min_length=1, description="a list of names without duplicates")]
 Texts = Annotated[list[str], Meta(description='a list of texts, ["GES:0.5", …]')]
-Table = Annotated[dict[str, Any], Meta(description="a table")]
 Lists = Annotated[
     dict[str, list[Any]], Meta(description="a table of lists, such as { gamma = [0.9, 0.99] }")
 ]
+PointCount = Annotated[int, Meta(ge=2, le=100_000)]
+
+
+class Logarithmic(Struct, forbid_unknown_fields=True):
+    """Checkpoints that are evenly spaced on a logarithmic scale, from 1."""
+
+    log: PointCount
+
+
 Checkpoints = Annotated[
-    Annotated[int, Meta(ge=2, le=100_000)] | Annotated[list[int], Meta(min_length=1)],
-    Meta(description="a whole number from 2 to 100,000, or a list of steps or episodes"),
+    PointCount | Logarithmic | Annotated[list[int], Meta(min_length=1)],
+    Meta(
+        description="a whole number from 2 to 100,000, { log = 100 } for a logarithmic scale, or a "
+        "list of steps or episodes"
+    ),
 ]
 Positive = Annotated[float, Meta(gt=0)]
+Weights = Annotated[
+    Number | tuple[Number, ...],
+    Meta(description="a number up to 1e+100, or a list of one for each weight"),
+]
 Power = Annotated[int, Meta(ge=-1000, le=1000)]
 
 
@@ -87,7 +98,7 @@ class StudyTable(Struct, kw_only=True):
     checkpoints: Checkpoints = 21
     metrics: Names = field(default_factory=lambda: ["mspbe"])
     sample: Count = 100_000
-    theta0: Number = 0.0
+    theta0: Weights = 0.0
     common_random_numbers: Flag = False
     device: Any = "cpu"
     parameters: Table = {}
@@ -117,7 +128,7 @@ class ProblemTable(Struct, rename={"lists": "each"}):
     label: Any = None
     steps: Count = 1
     episodes: Count = 1
-    theta0: Number | None = None
+    theta0: Weights | None = None
     lists: Lists | None = None
 
 
@@ -170,29 +181,24 @@ def read_study(path: Path, share: int = SHARE, quick: bool = False) -> Study:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise StudyError(f"{path}: invalid TOML: {error}.") from None
-    return _StudyReader(path, text, data).study(share, quick)
+    reader = (FunctionReader if "function" in data else _StudyReader)(path, text, data)
+    study = reader.study(share, quick)
+    if reader.errors:
+        raise StudyError("\n".join(f"{path}:{line}: {message}" for line, message in reader.errors))
+    return study
 
 
-class _StudyReader(ValidationErrors):
+class _StudyReader(StudyFile):
     """Builds a study from parsed TOML, collecting errors on the way."""
 
     def __init__(self, path: Path, text: str, data: dict[str, Any]) -> None:
-        super().__init__(text)
-        self._path, self._data = path, data
-        self._misspelt: set[str] = set()  # top-level keys that are present, but misspelt
+        super().__init__(path, text, data)
         self._rule_marks: dict[str, str] = {}
         self._top = StudyTable()
 
     def study(self, share: int, quick: bool) -> Study:
-        smaller = self._data.get("quick")
-        if isinstance(smaller, dict):
-            names = StudyTable.__struct_fields__
-            self.check_keys(("quick",), smaller, names, " in [quick]")
-            if quick:
-                own = self.value(("quick", "problem"), smaller.get("problem", {}), Table) or {}
-                for table in self._tables("problem"):
-                    table.update(own)
-                self._data |= {n: smaller[n] for n in names if n in smaller and n != "problem"}
+        """Return the study; record errors."""
+        self.replace_for_quick(StudyTable.__struct_fields__, "problem", quick)
         top, self._misspelt = self.table((), self._data, StudyTable)
         self._top = top
         device = self.attempt(("device",), _registry.check_name, "device", top.device, DEVICES)
@@ -216,10 +222,6 @@ class _StudyReader(ValidationErrors):
             quick, device or "cpu",
         )  # fmt: skip
         self._check_combinations(study, cases, [path for path, _ in rules])
-        if self.errors:
-            raise StudyError(
-                "\n".join(f"{self._path}:{line}: {message}" for line, message in self.errors)
-            )
         return study
 
     def _marks(self, metrics: tuple[str, ...]) -> dict[str, str]:
@@ -230,15 +232,6 @@ class _StudyReader(ValidationErrors):
             file: self.attempt(("metrics",), file_hash, self._path.parent / file) for file in own
         }
         return {file: mark for file, mark in marks.items() if mark is not None}
-
-    def _tables(self, name: str) -> list[dict[str, Any]]:
-        tables = self._data.get(name, [])
-        if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-            self.add((name,), f"write each {name} as a separate table, [[{name}]].")
-            return []
-        if not tables and name not in self._misspelt:
-            self.add((), f"no {name} given: add at least one [[{name}]].")
-        return tables
 
     def _metrics(self, listed: list[Any]) -> tuple[str, ...]:
         if len(set(map(str, listed))) < len(listed):
@@ -305,7 +298,7 @@ class _StudyReader(ValidationErrors):
             (("rules",), {"name": text}) for text in texts
         ]
         if "rule" in self._data or not texts:
-            tables += [(("rule", k), table) for k, table in enumerate(self._tables("rule"))]
+            tables += [(("rule", k), table) for k, table in enumerate(self.tables("rule"))]
         folder = self._path.parent
         for path, table in tables:
             parameters = dict(table)
@@ -352,7 +345,7 @@ class _StudyReader(ValidationErrors):
 
     def _cases(self) -> list[tuple[KeyPath, Case, Any]]:
         cases: list[tuple[KeyPath, Case, Any]] = []
-        for k, table in enumerate(self._tables("problem")):
+        for k, table in enumerate(self.tables("problem")):
             path: KeyPath = ("problem", k)
             keys = ProblemTable.__struct_encode_fields__
             rest = {key: value for key, value in table.items() if key not in keys}
@@ -397,7 +390,9 @@ class _StudyReader(ValidationErrors):
         if case.make is not None:
             path = str(case.make).rpartition(":")[0]
             if not path:
-                raise InvalidParameter(f"make = {case.make!r}: write path/to/module.py:function.")
+                raise InvalidParameter(
+                    f"make = {case.make!r}: write path/to/module.py:function.", parameter="make"
+                )
             if not path.startswith("saddleback."):
                 case = replace(case, mark=file_hash(folder / path))
         problem = case.build(folder)
@@ -420,7 +415,9 @@ class _StudyReader(ValidationErrors):
             )
         continuing = isinstance(source, FiniteSource) and not source.problem.mdp.episodic
         if case.unit == "episodes" and continuing:
-            raise InvalidParameter(f"{case.label} has no episodes; give steps instead.")
+            raise InvalidParameter(
+                f"{case.label} has no episodes; give steps instead.", parameter="episodes"
+            )
         length = mean_length(source) if case.unit == "episodes" else 1.0
         return replace(case, points=self._points(case), length=length), problem
 
@@ -432,6 +429,9 @@ class _StudyReader(ValidationErrors):
         value = self._top.checkpoints
         if isinstance(value, int):
             return checkpoints(case.count, value)
+        if isinstance(value, Logarithmic):
+            points = np.geomspace(1, case.count, value.log)
+            return tuple(np.unique(points.astype(np.int64)).tolist())
         for point in value:
             if not 0 <= point <= case.count:
                 valid = f"{case.label} has {case.unit} 0 to {case.count}"
@@ -473,7 +473,9 @@ class _StudyReader(ValidationErrors):
         ):
             rule = study.rule(r, c, folder)
             try:
-                as_source("study", problem).streamer([rule])
+                source = as_source("study", problem)
+                source.streamer([rule])
+                _validate.weights("theta0", study.initial_weights(c), source.p)
                 study_metrics(short, c, problem, rule, folder)
             except Unmeasurable as error:  # independent of the rule: reported once
                 self.add(("metrics",), f"{case.label}: {error}")

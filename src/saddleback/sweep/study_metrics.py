@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +13,7 @@ from saddleback.engine import Source
 from saddleback.errors import InvalidParameter
 from saddleback.problem import Problem
 from saddleback.rules import Rule
-from saddleback.sweep.study import Study, load_function
+from saddleback.sweep.study import Study, asked_for, load_function
 from saddleback.system import System
 
 METRICS = ("mspbe", "mse", "norm")
@@ -51,9 +50,7 @@ def study_metrics(
         else:
             path = name.rpartition(":")[0]
             function = load_function(name, folder, study.marks.get(path))
-            takes = inspect.signature(function).parameters
-            everything = any(one.kind is one.VAR_KEYWORD for one in takes.values())
-            chosen = {key: value for key, value in available.items() if everything or key in takes}
+            chosen = asked_for(function, available)
             metrics[metric_name(name)] = function(problem, rule, **chosen)
     return metrics
 

@@ -96,10 +96,6 @@ class RuleResults:
         i, j = self.best(metric) or (0, 0)
         return np.asarray(self.values[metric][:, :, i, j].T)
 
-    def median_end(self, metric: str) -> FloatArray:
-        """Median over runs at the last point, [α, ω step]."""
-        return np.asarray(np.median(self.values[metric][:, -1], axis=0))
-
     @property
     def diverged(self) -> IntArray:
         """Number of runs in which each setting diverged, [α, ω step]."""

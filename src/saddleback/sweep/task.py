@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from threading import RLock
@@ -19,9 +18,10 @@ from saddleback._threads import ThreadSafeCache
 from saddleback.engine import Source, as_source
 from saddleback.learning import Run, learn
 from saddleback.learning.device import engine_on
-from saddleback.learning.run import unstack
+from saddleback.learning.run import run_columns, unstack
 from saddleback.problem import Problem
 from saddleback.rules import Rule
+from saddleback.sweep.function_task import function_tasks
 from saddleback.sweep.manifest import study_hash
 from saddleback.sweep.store import check_versions, parquet_bytes
 from saddleback.sweep.study import Study, TaskSpec
@@ -32,8 +32,14 @@ LEARNERS = 100
 """Learner-steps that take as long as one step of experience in the estimate of a system."""
 
 
+OWN_LABELS = ("rule", "recorded", "run", "setting")
+"""Columns of a run that the rows of a study have otherwise."""
+
+
 def tasks_of(study: Study, folder: Path, threads: int = 1) -> list[Task]:
     """Return the tasks of a study, each in some threads; paths are relative to the folder."""
+    if study.function:
+        return function_tasks(study, folder)
     data, directory, required = json.dumps(study.as_dict()), str(folder.resolve()), versions()
     return [
         Task(spec.name, partial(compute, data, spec, directory, threads, required), spec.size)
@@ -101,10 +107,7 @@ def run_task(
                 "name": study.rules[index][0],
                 "lam": np.nan if parameter is None else parameter, "run": run,
             }  # fmt: skip
-            no_beta = not study.has_dual(spec.rule_start)
-            tables.append(
-                run_table(replace(result, beta=np.full((), np.nan)) if no_beta else result, labels)
-            )
+            tables.append(run_table(result, labels))
             learners += result.ok.size
             steps += result.ok.size * int(result.updates[-1])
             diverged += int((~result.ok).sum())
@@ -171,24 +174,14 @@ def _sizes(
 
 def run_table(run: Run, labels: Mapping[str, Any]) -> pa.Table:
     """Return a run of one rule in long form, by point, α and β; labels are constant columns."""
-    full = (len(run.recorded), *run.diverged_at.shape)
-    size = int(np.prod(full))
-
-    def column(values: Any, dtype: Any) -> Any:
-        return np.broadcast_to(values, full).astype(dtype).ravel()
-
-    def constant(value: Any) -> Any:
-        return [value] * size if isinstance(value, str) else np.full(size, value)
-
-    table = {name: constant(value) for name, value in labels.items()}
-    table |= {
-        "point": column(run.recorded[:, None, None], np.int64),
-        "updates": column(run.updates[:, None, None], np.int64),
-        "alpha": column(run.alpha, np.float64),
-        "beta": column(run.beta, np.float64),
-        "diverged_at": column(run.diverged_at, np.int64),
+    columns = run_columns(run)
+    size = len(columns["recorded"])
+    constant = {
+        name: [value] * size if isinstance(value, str) else np.full(size, value)
+        for name, value in labels.items()
     }
-    return pa.table(table | {n: np.ravel(curve) for n, curve in run.curves.items()})
+    own = {name: values for name, values in columns.items() if name not in OWN_LABELS}
+    return pa.table({**constant, "point": columns["recorded"], **own})
 
 
 class StudyContext:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar, get_args
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_args
 
 import msgspec
 
@@ -14,6 +15,14 @@ from saddleback.errors import SaddlebackError, UnknownName
 
 KeyPath = tuple[str | int, ...]
 """Keys and indices that lead to a value: ("rule", 0, "lam")."""
+
+Count = Annotated[
+    int, msgspec.Meta(ge=1, le=10**12, description="a whole number from 1 to 1,000,000,000,000")
+]
+Seed = Annotated[
+    int, msgspec.Meta(ge=0, le=10**12, description="a whole number from 0 to 1,000,000,000,000")
+]
+Table = Annotated[dict[str, Any], msgspec.Meta(description="a table")]
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 
@@ -113,15 +122,14 @@ class ValidationErrors:
     ) -> Any:
         """Call a function and return its result; record an error it raises and return None.
 
-        The line is that of the key that the error message names, if it names one.
+        The line is that of the key that is wrong, if the error knows it.
         """
         try:
             return function(*args, **kwargs)
         except SaddlebackError as error:
-            keys = [str(line_path[-1]) for line_path in self._lines if line_path[:-1] == path]
-            blamed = [key for key in keys if re.search(rf"\b{re.escape(key)}\b", str(error))]
-            blamed = ["name"] if isinstance(error, UnknownName) else blamed
-            self.add((*path, *blamed[:1]), str(error))
+            known = (*path, error.parameter) in self._lines
+            key = error.parameter if known else "name" if isinstance(error, UnknownName) else ""
+            self.add((*path, key) if key else path, str(error))
         except USER_ERRORS as error:
             self.add(path, f"{type(error).__name__}: {error}.")
         return None
@@ -160,6 +168,43 @@ class ValidationErrors:
         for key, value in lists.items():
             if value == []:
                 self.add((*path, key), f"{key} is an empty list.")
+
+
+class StudyFile(ValidationErrors):
+    """A study file: its tables, and the settings for a quick run."""
+
+    def __init__(self, path: Path, text: str, data: dict[str, Any]) -> None:
+        super().__init__(text)
+        self._path, self._data = path, data
+        self._misspelt: set[str] = set()  # top-level keys that are present, but misspelt
+
+    def tables(self, name: str) -> list[dict[str, Any]]:
+        """Return the tables of a name."""
+        tables = self._data.get(name, [])
+        if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+            self.add((name,), f"write each {name} as a separate table, [[{name}]].")
+            return []
+        if not tables and name not in self._misspelt:
+            self.add((), f"no {name} given: add at least one [[{name}]].")
+        return tables
+
+    def replace_for_quick(self, names: Sequence[str], repeated: str, quick: bool) -> None:
+        """Check [quick]; let its settings replace the others, and each of the repeated tables."""
+        smaller = self._data.get("quick")
+        if not isinstance(smaller, dict):
+            return
+        self.check_keys(("quick",), smaller, names, " in [quick]")
+        if not quick:
+            return
+        own = self.value(("quick", repeated), smaller.get(repeated, {}), Table) or {}
+        for table in self.tables(repeated):
+            table.update(own)
+        merged = {
+            name: {**self._data.get(name, {}), **value}
+            if name == "parameters" and isinstance(value, dict) else value
+            for name, value in smaller.items() if name in names and name != repeated
+        }  # fmt: skip
+        self._data |= merged
 
 
 def _description(kind: Any) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-YES, PART, NO = "reproduced", "reproduced in part", "not reproduced"
+from saddleback.plots.style import SUPERSCRIPTS
 
-SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+YES, PART, NO = "reproduced", "reproduced in part", "not reproduced"
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -89,9 +90,10 @@ def level(result: RuleResults, metric: str) -> Level:
 def comparison_claims(options: Options) -> list[Claim]:
     """Return the claims about GES against GQ, ABQ and GTB on the three problems."""
     claims: list[Claim] = []
-    for title, (results, error_metric) in _comparisons(options).items():
+    for problem, title, results, error_metric in _comparisons(options):
+        place = title, problem
         curves, distribution = (
-            f"mountain-car-paper-{kind}" if title == "MountainCar" else ""
+            f"mountain-car-paper-{kind}" if problem == "MountainCar" else ""
             for kind in ("curves", "distribution")
         )
         compared = {name: results[name] for name in COMPARED}
@@ -100,7 +102,7 @@ def comparison_claims(options: Options) -> list[Claim]:
             ahead = {name: levels["GES"].ahead_of(levels[name]) for name in COMPARED[1:]}
             claims.append(
                 _claim(
-                    title, label, "GES learns fastest", {n: str(x) for n, x in levels.items()},
+                    place, label, "GES learns fastest", {n: str(x) for n, x in levels.items()},
                     ahead, curves, number(_ratio(results, metric)),
                 )
             )  # fmt: skip
@@ -108,19 +110,19 @@ def comparison_claims(options: Options) -> list[Claim]:
         ahead = {name: errors["GES"].spread < errors[name].spread for name in COMPARED[1:]}
         spreads = {name: number(own.spread) for name, own in errors.items()}
         claims.append(
-            _claim(title, "spread", "GES has the lowest variance", spreads, ahead, curves)
+            _claim(place, "spread", "GES has the lowest variance", spreads, ahead, curves)
         )
         diverged = {name: int((r.diverged > 0).sum()) for name, r in compared.items()}
         ahead = {name: diverged["GES"] < diverged[name] for name in COMPARED[1:]}
         counts = {name: str(count) for name, count in diverged.items()}
         claims.append(
-            _claim(title, "diverged", "GES is the most robust", counts, ahead, distribution)
+            _claim(place, "diverged", "GES is the most robust", counts, ahead, distribution)
         )
     return claims
 
 
 def _claim(
-    title: str,
+    place: tuple[str, str],
     label: str,
     claim: str,
     values: dict[str, str],
@@ -128,16 +130,19 @@ def _claim(
     figure: str,
     ratio: str = "",
 ) -> Claim:
-    """Return a claim about GES against three other rules: in part if against some of them."""
+    """Return a claim about GES against three other rules: in part if against some of them.
+
+    ``place`` is the title of the comparison, and its problem for the table.
+    """
     beaten = ", ".join(name for name, better in ahead.items() if better) or "none"
-    short = title.partition(", λ")[0]
+    title, problem = place
     return Claim(
         f"{title}: {claim} ({label})",
         ", ".join(f"{name} {value}" for name, value in values.items())
         + f"; GES is ahead of {beaten}",
         verdict(*ahead.values()),
         figure,
-        (short, label, *values.values(), beaten, ratio),
+        (problem, label, *values.values(), beaten, ratio),
     )
 
 
@@ -146,8 +151,8 @@ def summary_claims(options: Options) -> list[Claim]:
     cases = _comparisons(options)
     return [
         _advantage(cases),
-        _easy_problems({title: results for title, (results, _) in cases.items()}),
-        _empirical_mspbe(cases["MountainCar"][0]),
+        _easy_problems({case.problem: case.results for case in cases}),
+        _empirical_mspbe(cases[-1].results),
     ]
 
 
@@ -167,26 +172,36 @@ def _ratio(results: Comparison, metric: str) -> float:
     return min(best[1:]) / best[0]
 
 
-def _comparisons(options: Options) -> dict[str, tuple[Comparison, str]]:
-    """Return the comparisons as the paper ran them, each with the name of its value error."""
-    cases: dict[str, tuple[Comparison, str]] = {}
+class PaperCase(NamedTuple):
+    """A comparison as the paper ran it, with the name of its value error."""
+
+    problem: str
+    title: str
+    results: Comparison
+    error_metric: str
+
+
+def _comparisons(options: Options) -> list[PaperCase]:
+    """Return the comparisons as the paper ran them; the last one is MountainCar."""
+    cases = []
     for name in ("two-state", "baird"):
         titles = small_titles(name)
         for (figure, title), results in zip(
             titles.items(), comparisons(name, options), strict=True
         ):
             if figure.startswith("paper"):
-                cases[case_title(title, results)] = (results, "error")
-    return cases | {"MountainCar": (comparisons("mountain-car", options)[0], "mse")}
+                cases.append(PaperCase(title, case_title(title, results), results, "error"))
+    results = comparisons("mountain-car", options)[0]
+    return [*cases, PaperCase("MountainCar", "MountainCar", results, "mse")]
 
 
-def _advantage(cases: dict[str, tuple[Comparison, str]]) -> Claim:
+def _advantage(cases: Sequence[PaperCase]) -> Claim:
     """Compare GES with the best other rule, over all problems and metrics."""
     claim = "The advantage of GES is slight on the small problems and large on MountainCar"
     ratios = {
-        f"{title} ({label})": _ratio(results, metric)
-        for title, (results, error_metric) in cases.items()
-        for metric, label in _labels(error_metric).items()
+        f"{case.title} ({label})": _ratio(case.results, metric)
+        for case in cases
+        for metric, label in _labels(case.error_metric).items()
     }
     highest = number(max(ratios.values()))
     return Claim(
@@ -200,16 +215,14 @@ def _advantage(cases: dict[str, tuple[Comparison, str]]) -> Claim:
 def _easy_problems(cases: dict[str, Comparison]) -> Claim:
     """Compare the settings that never diverged on the small problems and on MountainCar."""
     shares = {
-        title.partition(", λ")[0]: float(
-            np.mean([results.on_grid(results[name].diverged) == 0 for name in COMPARED])
-        )
-        for title, results in cases.items()
+        problem: float(np.mean([results.on_grid(results[name].diverged) == 0 for name in COMPARED]))
+        for problem, results in cases.items()
     }
-    small = [share for title, share in shares.items() if title != "MountainCar"]
+    small = [share for problem, share in shares.items() if problem != "MountainCar"]
     return Claim(
         "The two small problems are easy: many gradient TD algorithms converge on them",
         "Settings of the four rules that diverged in no run: "
-        + ", ".join(f"{share:.0%} ({title})" for title, share in shares.items()),
+        + ", ".join(f"{share:.0%} ({problem})" for problem, share in shares.items()),
         verdict(min(small) > 0.5, min(small) > shares["MountainCar"]),
     )
 

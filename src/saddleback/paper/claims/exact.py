@@ -17,7 +17,7 @@ def exact_claims(options: Options) -> list[Claim]:
     return [
         _instability(),
         _example_1(),
-        _theorem_1(),
+        _theorem_1(options),
         _unbiased_estimators(),
         _saddle_point(options.seed),
     ]
@@ -51,11 +51,11 @@ def _example_1(gamma: float = 0.9, lam: float = 0.4) -> Claim:
     )
 
 
-def _theorem_1() -> Claim:
+def _theorem_1(options: Options) -> Claim:
     singular = System.exact(baird(0.9, np.ones((7, 2))), ExpectedSarsa(0.0))
     run = iterate(singular, alpha=1.0, steps=20_000)
     residual = float(np.abs(singular.residual(run.theta)).max())
-    rates = theorem1.measure_growth(theorem1.Theorem1Config()).values()
+    rates = theorem1.growth_rates(options).values()
     agree = sum(group.agree for group in rates)
     points = sum(group.predicted.size for group in rates)
     error = max(group.error for group in rates)

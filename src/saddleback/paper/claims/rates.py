@@ -6,8 +6,9 @@ import numpy as np
 
 from saddleback._typing import FloatArray
 from saddleback.finite_mdp import FiniteMDP
-from saddleback.paper import Options, store_of, table1
+from saddleback.paper import Options, table1
 from saddleback.paper.claims import Claim, number, verdict
+from saddleback.paper.comparison import stored
 from saddleback.paper.table1 import Slope, table_rows
 from saddleback.problem import Problem
 from saddleback.problems import two_state
@@ -123,19 +124,15 @@ REACHED = 0.9
 
 def row_slopes(options: Options) -> dict[str, tuple[Slope, Slope]]:
     """Return the slopes of each row of Table 1, from its store: as printed, and in its favour."""
-    store, config = store_of("table1", options), table1.config_from(options)
-    return {
-        row.name: table1.best_slopes(store, n, row, config)
-        for n, row in enumerate(table_rows(config.lam))
-    }
+    results = stored("table1", options).table()
+    return {row.name: table1.best_slopes(results, row) for row in table_rows()}
 
 
 def table_claims(options: Options) -> list[Claim]:
     """Return a claim about the rate of each row of Table 1, from its store."""
-    config, slopes = table1.config_from(options), row_slopes(options)
-    store = store_of("table1", options)
+    slopes, results = row_slopes(options), stored("table1", options).table()
     claims = []
-    for row in table_rows(config.lam):
+    for row in table_rows():
         printed, fair = slopes[row.name]
         # Blocks that double while the error halves: linear in blocks is 1/T in samples.
         needed = REACHED * np.array(
@@ -144,21 +141,21 @@ def table_claims(options: Options) -> list[Claim]:
         measured = f"T^{printed.slope:.2f} ({number(printed.error)})"
         favour = ""
         if row.averaged:
-            chain = table1.slope_of(store, table_rows(config.lam).index(row), "averaged_chain")
+            chain = table1.slope_of(results, row, "mean_chain")
             favour = (
                 f"mean of iterates: T^{fair.slope:.2f} ({number(fair.error)}) with independent "
                 f"samples, T^{chain.slope:.2f} ({number(chain.error)}) in one chain"
             )
         elif row.blocks:
             favour = "linear in blocks"
-        elif len(row.offsets(config)) > 1:
+        elif len(row.offsets) > 1:
             favour = f"t₀ = {fair.offset:g}: T^{fair.slope:.2f} ({number(fair.error)})"
         claims.append(
             Claim(
-                f"Table 1, {row.name} with steps {row.steps}: {row.claimed}",
+                f"Table 1, {row.name} with steps {row.schedule}: {row.claimed}",
                 f"measured {measured}" + f"; {favour}" * bool(favour),
                 verdict(-printed.slope >= needed[0], -fair.slope >= needed[1]),
-                cells=(row.name, row.steps, row.claimed, measured, favour),
+                cells=(row.name, row.schedule, row.claimed, measured, favour),
             )
         )
     return claims

@@ -7,9 +7,10 @@ import math
 import numpy as np
 
 from saddleback.learning import iterate
-from saddleback.paper import Options, return_estimators, store_of, table1
+from saddleback.paper import Options, return_estimators, table1
 from saddleback.paper.claims import Claim, number, rounding, verdict
 from saddleback.paper.claims.rates import REWARDS, row_slopes
+from saddleback.paper.comparison import stored
 from saddleback.paper.table1 import printed_holds, table_rows
 from saddleback.policies import ratio
 from saddleback.problems import baird, mountain_car, random_mdp, two_state
@@ -208,7 +209,7 @@ def _remark_of_theorem_3() -> Claim:
 
 def _fixed_points_of_table_1(options: Options) -> Claim:
     config = table1.config_from(options)
-    wrong = [row.name for row in table_rows(config.lam) if not printed_holds(row, config)]
+    wrong = [row.name for row in table_rows() if not printed_holds(row, config)]
     return Claim(
         "Table 1: the fixed points of the algorithms",
         f"Right, except for {', '.join(wrong)}: see the matrices below",
@@ -220,9 +221,8 @@ def _related_work(options: Options) -> list[Claim]:
     slopes = row_slopes(options)
     dalal = [slopes["TD(0), Dalal"][1], slopes["GTD(0), Dalal"][1]]
     blocks = slopes["TDC, Xu"][0]
-    chain = table1.slope_of(
-        store_of("table1", options), list(slopes).index("TD(0), Lakshm."), "averaged_chain"
-    )
+    averaged = next(row for row in table_rows() if row.averaged)
+    chain = table1.slope_of(stored("table1", options).table(), averaged, "mean_chain")
     return [
         Claim(
             "TD(0) and GTD(0) with the steps of Dalal et al. never reach O(1/T)",
@@ -240,7 +240,7 @@ def _related_work(options: Options) -> list[Claim]:
             "Szepesvári",
             "Its proof is of the expected iteration, which has no samples at all. Constant steps "
             "on samples do depend on it: the mean of the iterates of TD(0) falls like "
-            f"T^{slopes['TD(0), Lakshm.'][1].slope:.2f} with independent ones, and like "
+            f"T^{slopes[averaged.name][1].slope:.2f} with independent ones, and like "
             f"T^{chain.slope:.2f} in one chain",
             verdict(False),
         ),

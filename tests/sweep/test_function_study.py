@@ -1,0 +1,168 @@
+"""Studies of a function: settings, arguments, results, and errors in the file."""
+
+import json
+
+import numpy as np
+import pytest
+
+from helpers.studies import errors_in, run_study_rows, sweep, write_study
+from saddleback.errors import InvalidParameter
+from saddleback.sweep import Store, Study, plan, read_study, run_study, tasks_of
+from saddleback.sweep.function_task import MAX_TASKS
+
+MODULE = """\
+def power(base, exponent, offset=0, rng=None, run=0):
+    return {"result": base**exponent + offset, "draw": rng.random(), "twice": 2 * run}
+
+
+def line(slope, steps):
+    return {"x": range(steps), "y": [slope * x for x in range(steps)]}
+
+
+def ragged(slope):
+    return {"x": [1, 2], "y": [1, 2, 3]}
+
+
+def number(slope, **settings):
+    return slope * settings["factor"] + settings["seed"]
+
+
+def repeated(slope):
+    return {"slope": slope}
+"""
+
+POWERS = """\
+function = "mine.py:power"
+seed = 3
+runs = 2
+[parameters]
+offset = 10
+[[setting]]
+base = [2, 3]
+exponent = { from = 0, to = 4, count = 3 }
+[[setting]]
+base = 0.5
+exponent = { from = 1, to = 2, count = 3 }
+[quick]
+runs = 1
+setting = { base = 1 }
+parameters = { offset = 0 }
+"""
+
+
+@pytest.fixture
+def home(tmp_path):
+    (tmp_path / "mine.py").write_text(MODULE)
+    return tmp_path
+
+
+def test_a_function_is_called_with_every_setting_and_run(home):
+    rows = run_study_rows(write_study(home, POWERS), home / "out").to_pylist()
+    settings = [(b, e) for b in (2, 3) for e in (0, 2, 4)] + [(0.5, e) for e in (1, 1.5, 2)]
+    expected = [(b, e, run, b**e + 10, 2 * run) for b, e in settings for run in (0, 1)]
+    names = ("base", "exponent", "run", "result", "twice")
+    assert [tuple(row[name] for name in names) for row in rows] == expected
+    assert len({row["draw"] for row in rows}) == len(rows)
+    third = np.random.SeedSequence(3, spawn_key=(1, 0))
+    assert rows[2]["draw"] == np.random.default_rng(third).random()
+
+
+def test_a_quick_run_replaces_settings_and_single_parameters(home):
+    study = read_study(write_study(home, POWERS), quick=True)
+    assert (study.runs, study.parameters, study.quick) == (1, {"offset": 0}, True)
+    assert [table["base"] for table in study.settings] == [[1], [1]]
+    assert Study.from_dict(json.loads(json.dumps(study.as_dict()))) == study
+
+
+def test_results_do_not_depend_on_tasks_and_threads(home, monkeypatch):
+    path = write_study(home, POWERS)
+    rows = [run_study_rows(path, home / "one", workers=1)]
+    monkeypatch.setattr("saddleback.sweep.function_task.MAX_TASKS", 5)
+    assert len(tasks_of(read_study(path), home)) == 5
+    rows.append(run_study_rows(path, home / "three", workers=3))
+    keys = ("base", "exponent", "run")
+    first, second = (own.sort_by([(key, "ascending") for key in keys]) for own in rows)
+    assert first.equals(second)
+
+
+def test_columns_are_rows_and_a_number_has_the_name_of_its_function(home):
+    text = 'function = "mine.py:line"\n[parameters]\nsteps = 3\n[[setting]]\nslope = [1.5, 2.0]\n'
+    rows = run_study_rows(write_study(home, text), home / "line").to_pydict()
+    assert (rows["x"], rows["y"]) == ([0, 1, 2] * 2, [0.0, 1.5, 3.0, 0.0, 2.0, 4.0])
+    text = 'function = "mine.py:number"\nseed = 1\nparameters = { factor = 10 }\n' \
+           '[[setting]]\nslope = [1, 2]\n'  # fmt: skip
+    rows = run_study_rows(write_study(home, text), home / "number").to_pydict()
+    assert rows == {"slope": [1, 2], "run": [0, 0], "number": [11, 21]}
+
+
+def test_many_calls_share_tasks(home):
+    values = "{ from = 1, to = 1050, count = 1050 }"
+    text = f'function = "mine.py:repeated"\n[[setting]]\nslope = {values}\n'
+    study = read_study(write_study(home, text))
+    sizes = [task.size for task in tasks_of(study, home)]
+    assert sum(sizes) == 1050
+    assert len(sizes) <= MAX_TASKS
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("ragged", "ragged returns columns of different lengths: {'x': 2, 'y': 3}."),
+        ("repeated", "repeated returns 'slope', which is also one of its settings."),
+    ],
+)
+def test_results_that_are_no_table_are_refused(home, name, message):
+    text = f'function = "mine.py:{name}"\n[[setting]]\nslope = 1\n'
+    with pytest.raises(InvalidParameter) as raised:
+        run_study(write_study(home, text), home / "out")
+    assert str(raised.value) == message
+
+
+def test_a_changed_file_is_refused(home):
+    study = read_study(write_study(home, POWERS))
+    (home / "mine.py").write_text(MODULE + "\n")
+    with pytest.raises(InvalidParameter, match=r"mine\.py has changed since the study was read"):
+        run_study(study, home / "out", folder=home)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "errors"),
+    [
+        ("base = 0.5", "bse = 0.5",
+         ["10: unknown key 'bse' in [[setting]] of power. Did you mean 'base'? Known: base, "
+          "exponent, offset, rng, run."]),
+        ("base = 0.5\n", "", ["9: power: missing a required argument: 'base'."]),
+        ("base = 0.5", "base = []", ["10: base is an empty list."]),
+        ("seed = 3", "seed = -1",
+         ["2: seed must be a whole number from 0 to 1,000,000,000,000, got -1."]),
+        ("runs = 2", "steps = 2",
+         ["3: unknown key 'steps'. Known: function, title, seed, runs, "
+          "parameters, setting, quick."]),
+        ("count = 3 }\n[[", "number = 3 }\n[[",
+         ["8: exponent must be a number, a text, true or false, a list of them, or { from = 0.0, "
+          "to = 1.0, count = 11 }, got {'from': 0, 'to': 4, 'number': 3}."]),
+        ("base = 0.5", "base = 1979-05-27",
+         ["10: base must be a number, a text, true or false, a list of them, or { from = 0.0, "
+          "to = 1.0, count = 11 }, got datetime.date(1979, 5, 27)."]),
+    ],
+)  # fmt: skip
+def test_errors_name_the_line(home, old, new, errors):
+    assert POWERS.count(old) == 1
+    assert errors_in(home, POWERS.replace(old, new)) == errors
+
+
+def test_the_command_shows_results(home):
+    path = write_study(home, POWERS)
+    shown = sweep(path, "--out", home / "out", "--workers", 1)
+    assert (shown.exit_code, "exponent" in shown.stdout) == (0, True)
+    data = json.loads(sweep(path, "--out", home / "out", "--workers", 1, "--json").stdout)
+    assert data["rows"] == Store.load(home / "out").table().to_pylist()
+
+
+def test_only_learning_has_a_plan_and_a_gpu(home):
+    study = read_study(write_study(home, POWERS))
+    with pytest.raises(InvalidParameter, match=r"cost of mine\.py:power is unknown"):
+        plan(study, home)
+    with pytest.raises(InvalidParameter, match="only learners use a GPU"):
+        study.on_device("cuda", 1)
+    assert study.on_device("auto", 1) == study
