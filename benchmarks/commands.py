@@ -1,4 +1,4 @@
-"""How long ``make paper`` and ``make test`` take in a new clone, and what it weighs installed.
+"""The minutes of ``make paper`` and ``make test`` in a new clone, and what it installs.
 
 Run by ``make weight``; prints a table and writes ``results/bench-commands.json``. The clone is that
 of the last commit. Nothing is compiled yet when ``make paper`` starts.
