@@ -134,6 +134,7 @@ class Segmenter:
     bad_rows: int = 0
     reset_rows: int = 0
     marked: int = 0
+    logged_ends: int = 0
     _pending: DecodedRows | None = None
     _early_flags: int = 0
     _autoreset_like: int = 0
@@ -203,8 +204,10 @@ class Segmenter:
 
     def _mark_ends(self, rows: DecodedRows, flag: str) -> DecodedRows:
         """Set a flag on the last row of each episode that has none."""
-        unmarked = np.append(rows.starts[1:], True) & ~rows.terminated & ~rows.truncated
+        last = np.append(rows.starts[1:], True)
+        unmarked = last & ~rows.terminated & ~rows.truncated
         self.marked += int(unmarked.sum())
+        self.logged_ends += int((last & rows.terminated).sum())
         return replace(rows, **{flag: getattr(rows, flag) | unmarked})
 
     def _drop(self, rows: DecodedRows) -> DecodedRows:
