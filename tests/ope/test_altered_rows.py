@@ -138,6 +138,12 @@ def test_episodes_that_are_marked_as_ended():
     never = np.zeros(len(data["reward"]), dtype=bool)
     result = evaluated(data | {"terminated": never}, episodes_end="terminated")
     assert result.log_summary.altered.marked == 400
+    observed = data["obs_0"].astype(float)
+    observed[5] = np.nan  # an episode that is marked, then dropped
+    unmarked = data | {"terminated": never, "obs_0": observed}
+    summary = sb.Log(unmarked, episodes_end="terminated", drop_bad="episode").summary(0.9)
+    assert (summary.altered.marked, summary.altered.terminated) == (400, 0)
+    assert summary.altered.imputed == 0.0
     assert level(result, "IMPUTED") == "usable"
 
 

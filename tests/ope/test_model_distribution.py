@@ -264,6 +264,7 @@ def test_an_evaluation_has_it_beside_weighted_episodes():
     saved["distributions"][0]["reliable"] = False
     chart = distribution("new", saved, None)
     assert "From a model of the log." in chart["caption"]
+    assert chart["caption"].startswith("5% worst, mean (CVaR): ")
 
 
 def test_a_bandit_has_it_too():

@@ -150,6 +150,18 @@ def test_an_evaluation_of_episodes_has_it_too():
     assert len(lines) == 8 * len(notes) + sum(notes)
 
 
+@pytest.mark.parametrize("name", ["new", "a/policy/of/a/long/name.py:function"])
+def test_rows_are_not_broken_by_a_long_name(name):
+    one = {"level": 0.05, "value": -13.54, "low": None, "high": -4.811, "logged": -13.74}
+    shown = {"target": name, "quantiles": [one], "cvar": one, "reliable": True, "comparable": True}
+    estimates = [{"target": name}, {"target": "other"}]
+    lines = distribution_lines({"distributions": [shown], "estimates": estimates})
+    table = [line.text for line in lines if "none, since" not in line.text]
+    assert sum(line.endswith("−13.74") for line in table) == 2
+    assert max(map(len, table)) <= 79
+    assert [line for line in table if "target" in line and "95% CI" in line and "logged" in line]
+
+
 def test_notes():
     assert distribution_note({"reliable": True, "comparable": True}) == ""
     note = distribution_note({"reliable": False, "comparable": False, "ess": 3.2})

@@ -85,10 +85,9 @@ class LogReader:
     def altered(self) -> AlteredRows:
         """What was dropped, cut or clipped, after the last segment."""
         split = self.segmenter
-        assumed = split.marked if self._log.episodes_end == "terminated" else 0
         return AlteredRows(
             rows=self.checks.n_rows, episodes=self.checks.n_episodes,
-            terminated=split.terminated - assumed,
+            terminated=split.terminated if self._log.episodes_end is None else split.logged_ends,
             stops=split.stops, lost=split.lost, bad_episodes=split.bad_episodes,
             bad_rows=split.bad_rows, reset_rows=split.reset_rows, clipped=self._clipped,
             outlying=self.checks.outlying_rows, filled=self._filled, marked=split.marked,

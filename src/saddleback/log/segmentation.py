@@ -132,6 +132,7 @@ class Segmenter:
     bad_rows: int = 0
     reset_rows: int = 0
     marked: int = 0
+    logged_ends: int = 0
     _pending: DecodedRows | None = None
     _early_flags: int = 0
     _autoreset_like: int = 0
@@ -179,8 +180,10 @@ class Segmenter:
     def _complete(self, rows: DecodedRows) -> Iterator[Segment]:
         """Return complete episodes; long ones are split, counting from their start."""
         if (flag := self.log.episodes_end) is not None:
-            unmarked = np.append(rows.starts[1:], True) & ~rows.terminated & ~rows.truncated
+            last = np.append(rows.starts[1:], True)
+            unmarked = last & ~rows.terminated & ~rows.truncated
             self.marked += int(unmarked.sum())
+            self.logged_ends += int((last & rows.terminated).sum())
             rows = replace(rows, **{flag: getattr(rows, flag) | unmarked})
         if self.drops:
             rows = self._drop_autoresets(rows) if self.log.drop_autoreset else rows

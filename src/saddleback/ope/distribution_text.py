@@ -24,7 +24,8 @@ def distribution_lines(plain: dict[str, Any], width: int = WIDTH) -> list[Line]:
 
 def missing_distributions(plain: dict[str, Any], target: str) -> list[tuple[str, str]]:
     """Return which distributions a target does not have, weighted or of a model, and why."""
-    methods = {one["method"] for one in plain.get("distributions", ()) if one["target"] == target}
+    of_target = [one for one in plain.get("distributions", ()) if one["target"] == target]
+    methods = {one.get("method", WEIGHTED) for one in of_target}
     missing = []
     if WEIGHTED not in methods:
         unit = "decisions" if plain.get("bandit") else "episodes"
@@ -62,16 +63,26 @@ def _end(value: float | None, places: int | None, infinite: str) -> str:
 
 
 def _table(plain: dict[str, Any], distribution: dict[str, Any], width: int) -> Iterator[str]:
-    rows = [(_title(plain, distribution["target"], origin(distribution)), *HEADINGS[1:])]
+    title = _title(plain, distribution["target"], origin(distribution))
+    rows = [(title, *HEADINGS[1:])]
     rows += [(f"  {row[0]}", *row[1:]) for row in distribution_rows(distribution)]
-    widths = [max(len(row[k]) for row in rows) for k in range(3)]
+    lines = _aligned(rows)
+    if max(map(len, lines)) > width:  # of a long name
+        lines = [title, *_aligned([HEADINGS, *rows[1:]])]
     yield ""
-    for name, value, interval, logged in rows:
-        cells = f"{name:<{widths[0]}}  {value:>{widths[1]}}  {interval:<{widths[2]}}  {logged}"
-        yield from wrap("", cells.rstrip(), " " * 4, width)
+    for line in lines:
+        yield from wrap("", line, " " * 4, width)
     notes = [distribution_note(distribution)]
     for note in filter(None, notes):
         yield from wrap("  ", note, "  ", width)
+
+
+def _aligned(rows: list[tuple[str, str, str, str]]) -> list[str]:
+    widths = [max(len(row[k]) for row in rows) for k in range(3)]
+    return [
+        f"{name:<{widths[0]}}  {value:>{widths[1]}}  {interval:<{widths[2]}}  {logged}".rstrip()
+        for name, value, interval, logged in rows
+    ]
 
 
 def _title(plain: dict[str, Any], target: str, origin: str) -> str:

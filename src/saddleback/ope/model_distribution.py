@@ -60,11 +60,11 @@ MAX_ROWS = 24_000
 MAX_STEPS, PLANNED = 9_000_000, 0.9
 """Largest number of steps simulated for a target, about 0.3 s, and the share of it planned for."""
 
-TOO_MANY = (
-    f"the log has fewer than {ROWS_PER_STATE} rows for each different observation. Features of "
-    "which one is active, such as tiles:8x1, tell states apart"
-)
+TOO_MANY = f"the log has fewer than {ROWS_PER_STATE} rows for each different observation"
 """Why there is no distribution if every observation is a state."""
+
+TILES = "Features of which one is active, such as tiles:8x1, would tell fewer states apart"
+"""What helps if the observation has one or two entries."""
 
 TOO_LONG = f"episodes are too long to simulate with {MAX_STEPS:,} steps"
 """Why there is no distribution if that is not enough."""
@@ -99,7 +99,7 @@ def model_distributions(
     """
     labels = StateLabels.of(sample, features)
     if labels is None:
-        return {}, dict.fromkeys((target.name for target in targets), TOO_MANY)
+        return {}, dict.fromkeys((target.name for target in targets), _too_many(sample))
     try:
         logged = _LoggedReturns.of(sample, labels, gamma, horizon)
     except OutOfSteps:
@@ -169,7 +169,7 @@ def model_return_distribution(
         raise_errors(one for one in log.summary(gamma).findings if one.code == "E160")
     labels = StateLabels.of(sample, features)
     if labels is None:
-        raise InvalidParameter(f"the log has no model: {TOO_MANY}.")
+        raise InvalidParameter(f"the log has no model: {_too_many(sample)}.")
     try:
         logged = _LoggedReturns.of(sample, labels, gamma, horizon)
     except OutOfSteps:
@@ -284,6 +284,10 @@ class _Budget:
         pilot = replace(self, left=min(self.left, planned)).simulate(LEAST_DRAWS)
         self.left -= round(pilot.steps * LEAST_DRAWS)
         return max(1.0, pilot.steps)
+
+
+def _too_many(sample: EpisodeSample) -> str:
+    return f"{TOO_MANY}. {TILES}" if sample.states.shape[1] <= 2 else TOO_MANY
 
 
 def _leaves_the_log(simulated: Simulated) -> str:

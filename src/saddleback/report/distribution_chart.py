@@ -32,7 +32,7 @@ def distribution(name: str, result: Record, verdict: Record | None) -> Record | 
         return None
     worst, *quantiles = distribution_rows(shown)
     median = next((row for row in quantiles if row[0] == "50% quantile"), None)
-    caption = f"{worst[0].capitalize()}: {worst[1]} {worst[2]}, logged policy {worst[3]}."
+    caption = f"{worst[0]}: {worst[1]} {worst[2]}, logged policy {worst[3]}."
     if median is not None:
         caption += f" Median: {median[1]} {median[2]}, logged policy {median[3]}."
     bars = [
