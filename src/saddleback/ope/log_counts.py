@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from saddleback._typing import FloatArray, IntArray
 from saddleback.errors import Fix
 from saddleback.log import Finding, Segment
 from saddleback.log.altered_rows import AlteredRows
-from saddleback.log.diagnostics import format_rows
+from saddleback.log.diagnostics import ProblemCounter, format_rows
 from saddleback.log.episode_returns import EpisodeReturns
 from saddleback.ope.policy_counts import PolicyCounts
 
@@ -19,6 +20,12 @@ NEIGHBOURING_LENGTHS = 5
 
 NEGLIGIBLE = 1e-6
 """Share of π's probability on actions μ never takes that is attributed to rounding."""
+
+BOX_ROUNDING = 1e-9
+"""Part of the width of a box that is attributed to rounding."""
+
+MAX_OUTSIDE = 0.01
+"""Share of rows outside the box above which there is a warning."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,3 +150,41 @@ class ActionSupport:
                 "Restrict the target to logged actions, or accept the bias", "allow_uncovered", True
             ),
         )
+
+
+class OutsideBox:
+    """Counts the rows outside the box of features, if they have one."""
+
+    def __init__(self, features: Any, columns: tuple[str, ...]) -> None:
+        self._box: FloatArray | None = None
+        ends: Any = (getattr(features, "low", None), getattr(features, "high", None))
+        if np.shape(ends[0]) == np.shape(ends[1]) == (len(columns),):
+            self._box = np.asarray(ends, dtype=np.float64)
+        self._columns, self.rows, self._all_rows = columns, 0, 0
+        self._problems = [ProblemCounter() for _ in columns]
+        self._by_column: FloatArray = np.zeros(len(columns))
+
+    def add(self, segment: Segment) -> None:
+        """Add the next segment."""
+        if self._box is None:
+            return
+        rows, (low, high) = segment.rows, self._box
+        distance = np.maximum(low - rows.observations, rows.observations - high)
+        wrong = distance > BOX_ROUNDING * (high - low)
+        self._all_rows += len(rows)
+        self.rows += int(wrong.any(axis=1).sum())
+        self._by_column += wrong.sum(axis=0)
+        for problems, column, mask in zip(self._problems, self._columns, wrong.T, strict=True):
+            problems.add("W156", rows, mask, column)
+
+    def finding(self) -> Finding | None:
+        """Return a warning that names the column with the most such rows, and the first of them."""
+        if self._box is None or self.rows <= MAX_OUTSIDE * self._all_rows:
+            return None
+        k = int(self._by_column.argmax())
+        low, high = self._box[:, k]
+        message = (
+            f"{{0}} is not between {low:.6g} and {high:.6g}, the box of the features, "
+            "in {rows}: observations are clipped to the box."
+        )
+        return self._problems[k].findings({"W156": (message, None)})[0]

@@ -31,8 +31,7 @@ from saddleback.log.episode_returns import EpisodeReturns
 from saddleback.log.reader import LogReader
 from saddleback.log.summary import undiscounted_error
 from saddleback.log.target_policies import as_targets
-from saddleback.ope.feature_box import OutsideBox
-from saddleback.ope.log_counts import ActionSupport, LogCounts
+from saddleback.ope.log_counts import ActionSupport, LogCounts, OutsideBox
 from saddleback.ope.log_pass import EncodeOnce, Job, SegmentBatch, read_log
 from saddleback.ope.policy_counts import PolicyCounts
 from saddleback.ope.statistics_key import StatisticsKey
