@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,10 +10,12 @@ import numpy as np
 
 from saddleback._typing import FloatArray, IntArray
 from saddleback.errors import Fix
-from saddleback.log import Finding, Segment
+from saddleback.log import Finding, Log, Segment
 from saddleback.log.altered_rows import AlteredRows
 from saddleback.log.diagnostics import ProblemCounter, format_rows
+from saddleback.log.episode_hashes import Fingerprints
 from saddleback.log.episode_returns import EpisodeReturns
+from saddleback.ope.log_pass import Job, SegmentBatch
 from saddleback.ope.policy_counts import PolicyCounts
 
 NEIGHBOURING_LENGTHS = 5
@@ -26,6 +29,30 @@ BOX_ROUNDING = 1e-9
 
 MAX_OUTSIDE = 0.01
 """Share of rows outside the box above which there is a warning."""
+
+
+class EpisodeTotals:
+    """What the episodes of a log are: their returns, ids and fingerprints, and block numbers."""
+
+    def __init__(self, log: Log, gamma: float) -> None:
+        self.returns = EpisodeReturns(gamma, log.time_limit == "task")
+        self._fingerprints, self._numbers = Fingerprints(), [np.zeros(0, dtype=np.uint64)]
+
+    def add(self, batch: SegmentBatch) -> Iterable[Job]:
+        """Add the next segment."""
+        self.returns.add(batch.segment)
+        self._fingerprints.add(batch.segment)
+        self._numbers.append(batch.block_numbers[1:])
+        return ()
+
+    def blocks(self, count: int) -> IntArray:
+        """Return which of a number of blocks each episode belongs to, [n]."""
+        return (np.concatenate(self._numbers) % np.uint64(count)).astype(np.int64)
+
+    def identities(self) -> dict[str, Any]:
+        """Return ids, fingerprints and which may continue, as fields of `Statistics`."""
+        names = ("ids", "fingerprints", "unfinished")
+        return dict(zip(names, self._fingerprints.arrays(), strict=True))
 
 
 @dataclass(frozen=True, eq=False)
