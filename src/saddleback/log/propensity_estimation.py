@@ -19,12 +19,13 @@ from saddleback import _registry, _validate
 from saddleback._typing import FloatArray, IntArray, OffsetArray
 from saddleback.errors import InvalidParameter
 from saddleback.log.arrow_decode import as_floats
-from saddleback.log.cross_fitting import FOLDS, CrossFittedPolicy
 from saddleback.log.episode_hashes import BlockNumbers
 from saddleback.log.log import Log
 from saddleback.log.propensity_checks import TOLERANCE
 from saddleback.log.propensity_models import (
+    FOLDS,
     MAX_CELLS,
+    CrossFittedPolicy,
     cells_of,
     fit_boosting,
     fit_counts,

@@ -4,21 +4,30 @@ Each takes observations [n, d], actions [n], the share of each action in the who
 number of pseudo-counts, and returns μ̂ as a function of observations. The pseudo-counts are
 distributed over the actions in proportion to their share q among the n rows, with as many of the
 whole log added, so that no logged action has probability 0.
+
+A row must not get a propensity from a model that has seen its own action: a flexible model then
+predicts the logged action too well, and its weights are too small. So the rows of each fold of the
+episodes get μ̂ as it was fitted to the other folds, `CrossFittedPolicy`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from saddleback._typing import FloatArray, IntArray
+from saddleback._typing import FloatArray, IntArray, OffsetArray
 from saddleback.errors import InvalidParameter
+from saddleback.log.episode_hashes import hash_ids
 from saddleback.policies import Policy
 
 MAX_CELLS = 2**62
 """Largest number of cells of a grid."""
+
+FOLDS = 5
+"""Number of folds of the episodes."""
 
 
 def grid_edges(observations: FloatArray, bins: int) -> list[FloatArray]:
@@ -139,3 +148,50 @@ def _smooth(actions: IntArray, shares: FloatArray, prior: float) -> FloatArray:
     """Return the share of each action among some rows, with pseudo-counts of the whole log."""
     counts = np.bincount(actions, minlength=len(shares)) + max(prior, 1e-300) * shares
     return np.asarray(counts / counts.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class CrossFittedPolicy:
+    """μ̂ fitted to a log, and fits without each fold of its episodes.
+
+    Examples
+    --------
+    >>> constant = lambda p: lambda states: np.full((len(states), 1), p)
+    >>> ids, fold = np.array([5, 9], np.uint64), np.array([1, 0])
+    >>> policy = CrossFittedPolicy(constant(0.1), (constant(0.2), constant(0.3)), ids, fold)
+    >>> policy.of_episodes(np.zeros((3, 2)), np.array([9, 5, 7], np.uint64)).ravel()
+    array([0.2, 0.3, 0.1])
+    """
+
+    policy: Policy  # fitted to all episodes; for states that are in none of them
+    others: tuple[Policy, ...]  # fitted to the episodes outside each fold
+    # Hashes of the ids of the episodes, sorted, and the fold of each; folds depend on what episodes
+    # contain, not on their ids.
+    ids: OffsetArray
+    fold: IntArray
+
+    def __call__(self, observations: FloatArray) -> FloatArray:
+        """Return μ̂ in new states."""
+        return np.asarray(self.policy(observations))
+
+    def of_episodes(self, observations: FloatArray, ids: OffsetArray) -> FloatArray:
+        """Return μ̂ in the states of episodes, given the hash of each row's id."""
+        place = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
+        fold = np.where(self.ids[place] == ids, self.fold[place], len(self.others))
+        policies = (*self.others, self.policy)
+        mu: FloatArray | None = None
+        for k in np.unique(fold):
+            rows = np.flatnonzero(fold == k)
+            probabilities = np.asarray(policies[k](observations[rows]))
+            if mu is None:
+                mu = np.empty((len(observations), probabilities.shape[1]))
+            mu[rows] = probabilities
+        return np.zeros((0, 0)) if mu is None else mu
+
+
+def row_ids(ids: Any, starts: Any) -> OffsetArray:
+    """Return the hash of each row's id, given where episodes begin."""
+    first = np.asarray(starts).copy()
+    first[:1] = True
+    hashes = hash_ids(ids.take(np.flatnonzero(first)))
+    return np.take(hashes, np.cumsum(first) - 1)

@@ -16,11 +16,11 @@ from saddleback.log.altered_rows import AlteredRows
 from saddleback.log.arrow_decode import DecodedRows
 from saddleback.log.categories import are_numbers
 from saddleback.log.column_types import FLAGS
-from saddleback.log.cross_fitting import CrossFittedPolicy, row_ids
 from saddleback.log.diagnostics import Finding
 from saddleback.log.fixes import Fixes
 from saddleback.log.named_columns import with_columns
 from saddleback.log.policy_query import check_policy_rows, query_policy
+from saddleback.log.propensity_models import CrossFittedPolicy, row_ids
 from saddleback.log.row_checks import RowChecks
 from saddleback.log.segmentation import Segment, Segmenter
 from saddleback.log.summary import LogSummary

@@ -240,14 +240,16 @@ def evaluate(
                 "with this number of features 'svrg' is the only method available: remove the "
                 "other methods and the path."
             )
-        return _without_matrices(
-            log, named, features, gamma, chosen, ridge, shared, allow_uncovered, lower_is_better,
-            part_of(progress, READING, 1.0, "evaluating"),
+        svrg = SVRG(
+            target=named[0], features=features, gamma=gamma, rule=chosen, ridge=ridge,
+            shared=shared, allow_uncovered=allow_uncovered, rng=0,
         )  # fmt: skip
+        part = part_of(progress, READING, 1.0, "evaluating")
+        return _without_matrices(log, named, svrg, lower_is_better, part)
     others = lambda_path_rules(chosen)
     rules = [chosen, *([others[0.0]] if others else ()), *(others.values() if path else ())]
     rules = list(dict.fromkeys([*rules, *([ONE_STEP] * ("fqe" in selected))]))
-    rules = [chosen, *(other for other in rules[1:] if _log_supports(log, other))]
+    rules = [chosen, *(r for r in rules[1:] if log.propensity or not needs_propensities(r))]
     behaviour = BehaviourTarget.from_counts(sample.action_counts)
     weighted = bool(log.propensity) and chosen.values == "action"
     plain = bool(set(selected) & set(IMPORTANCE_SAMPLING))
@@ -255,7 +257,7 @@ def evaluate(
     draws = resample_count(p, draws)
     sampled = 0 if chosen.values != "action" else ESTIMATE_ROWS if is_consensus else OPINION_ROWS
     phases = plan_phases(
-        progress, rows=log.rows, active=_active_features(features, sample.states), p=p,
+        progress, rows=log.rows, active=features.encode(sample.states[:2]).indices.shape[1], p=p,
         targets=len(named), rules=len(rules), folds=FOLDS if weighted else 0,
         weighting_jobs=len(named) * (weighted + plain), draws=draws,
         sampled=sampled, is_consensus=is_consensus,
@@ -382,47 +384,25 @@ def discount(log: Log, gamma: float | None) -> float:
     return _validate.unit("evaluate", "gamma", chosen)
 
 
-def _active_features(features: Features, sample: FloatArray) -> int:
-    """Return the number of simultaneously active features, from a few states of the log."""
-    return int(features.encode(sample[:2]).indices.shape[1])
-
-
-def _log_supports(log: Log, rule: Rule) -> bool:
-    """Whether the log has the data that a rule of the path needs."""
-    return bool(log.propensity) or not needs_propensities(rule)
-
-
 def _without_matrices(
-    log: Log,
-    named: Sequence[Target],
-    features: Features,
-    gamma: float,
-    rule: Rule,
-    ridge: float,
-    shared: bool,
-    allow_uncovered: bool,
-    lower_is_better: bool,
-    progress: Progress | None,
+    log: Log, named: Sequence[Target], svrg: SVRG, lower_is_better: bool, progress: Progress | None
 ) -> Evaluation:
     """Evaluate with SVRG alone, with too many features for matrices."""
     if len(named) != 1:
         raise InvalidParameter(
             "method 'svrg' with this number of features takes one target at a time."
         )
-    svrg = SVRG(
-        target=named[0], features=features, gamma=gamma, rule=rule, ridge=ridge, shared=shared,
-        allow_uncovered=allow_uncovered, rng=0,
-    ).fit(log, progress)  # fmt: skip
-    assert svrg.statistics_ is not None
+    sums, rule = svrg.fit(log, progress).statistics_, svrg.effective_rule
+    assert sums is not None
     estimate = Estimate(named[0].name, f"SVRG, {rule.display_name}", svrg.value(), svrg.outcome_)
     no_verdict = Finding(
         "W174",
-        f"{features.size * log.n_actions:,} features are too many for matrices: there is neither a "
-        "confidence interval nor a verdict.",
+        f"{svrg.features.size * log.n_actions:,} features are too many for matrices: there is "
+        "neither a confidence interval nor a verdict.",
     )
     return Evaluation(
-        svrg.statistics_, rule, (estimate,), {}, (*svrg.findings_, no_verdict),
-        lower_is_better=lower_is_better, log_summary=log.summary(gamma),
+        sums, rule, (estimate,), {}, (*svrg.findings_, no_verdict),
+        lower_is_better=lower_is_better, log_summary=log.summary(svrg.gamma),
     )  # fmt: skip
 
 

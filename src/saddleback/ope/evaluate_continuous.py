@@ -6,7 +6,7 @@ features for each action, and E_π φ(s', ·) in place of a sum over actions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,15 +15,12 @@ import numpy as np
 
 from saddleback._progress import Progress, split_progress
 from saddleback._threads import thread_pool
-from saddleback._typing import IntArray
 from saddleback.features.standardised import robust_scale
 from saddleback.features.state_action import StateActionFeatures
 from saddleback.log import Finding, Log
 from saddleback.log.behaviour_target import NAME, check_name_not_reserved
 from saddleback.log.continuous_targets import ContinuousTarget, as_continuous_targets
 from saddleback.log.diagnostics import raise_errors
-from saddleback.log.episode_hashes import Fingerprints
-from saddleback.log.episode_returns import EpisodeReturns
 from saddleback.ope.action_candidates import action_candidates
 from saddleback.ope.action_evidence import (
     MAX_STATES,
@@ -47,8 +44,8 @@ from saddleback.ope.feature_spec import is_automatic
 from saddleback.ope.fqe import fqe_estimate
 from saddleback.ope.joint_features import as_joint_features, describe
 from saddleback.ope.joint_statistics import JointSums, SampledPolicy
-from saddleback.ope.log_counts import LogCounts
-from saddleback.ope.log_pass import Job, SegmentBatch, read_log
+from saddleback.ope.log_counts import EpisodeTotals, LogCounts
+from saddleback.ope.log_pass import read_log
 from saddleback.ope.methods import continuous_methods
 from saddleback.ope.policy_counts import PolicyCounts
 from saddleback.ope.result import Evaluation
@@ -77,26 +74,6 @@ NO_MODEL = "actions are continuous"
 CACHED_ROWS, MAX_ROWS = 250_000, 1_000_000
 """Largest numbers of rows of a log that is cached, and of transitions in memory; of a larger log a
 sample of whole episodes is used."""
-
-
-class _LogTotals:
-    """What a log contains apart from its transitions: returns, fingerprints, block numbers."""
-
-    def __init__(self, log: Log, gamma: float) -> None:
-        self.returns = EpisodeReturns(gamma, log.time_limit == "task")
-        self.fingerprints, self._numbers = Fingerprints(), [np.zeros(0, dtype=np.uint64)]
-
-    def add(self, batch: SegmentBatch) -> Iterable[Job]:
-        """Add the next segment."""
-        self.returns.add(batch.segment)
-        self.fingerprints.add(batch.segment)
-        self._numbers.append(batch.block_numbers[1:])
-        return ()
-
-    @property
-    def blocks(self) -> IntArray:
-        """Block of each episode."""
-        return (np.concatenate(self._numbers) % np.uint64(BLOCKS)).astype(np.int64)
 
 
 def evaluate_continuous(
@@ -130,7 +107,7 @@ def evaluate_continuous(
     if log.rows <= CACHED_ROWS:
         log = log.cached(progress=reading)
         raise_errors(log.reader().findings())
-    totals, sampler = _LogTotals(log, gamma), EpisodeSampler(named, MAX_ROWS)
+    totals, sampler = EpisodeTotals(log, gamma), EpisodeSampler(named, MAX_ROWS)
     reader = read_log(log, [totals, sampler], named, mergeable=False)
     summary = reader.summary(gamma, totals.returns.mean)
     raise_errors(summary.findings)
@@ -159,17 +136,15 @@ def evaluate_continuous(
         findings += tuple(unused_columns(part, log.observation_names))
     if len(sample.starts) < sample.total:
         findings += (_sampled(sample),)
-    T, (ids, fingerprints, unfinished) = len(joint.policies), totals.fingerprints.arrays()
+    T, block = len(joint.policies), totals.blocks(BLOCKS)
     sums = Statistics(
         setting=_setting(log, named, chosen, gamma),
-        **joint.by_block(totals.blocks[sample.numbers], BLOCKS),
+        **joint.by_block(block[sample.numbers], BLOCKS),
         squares=np.zeros(T),
         kappa_squares=np.zeros((T, 1)),
-        ids=ids,
-        fingerprints=fingerprints,
-        unfinished=unfinished,
+        **totals.identities(),
         counts=LogCounts.of(
-            totals.returns, totals.blocks, BLOCKS, gamma, reader.altered, np.zeros(chosen.size),
+            totals.returns, block, BLOCKS, gamma, reader.altered, np.zeros(chosen.size),
             np.zeros((T, chosen.size)), (PolicyCounts.empty(1),) * T,
         ),
         findings=findings,

@@ -179,7 +179,11 @@ def evaluate_decisions(
             if weighted[name].is_reliable:
                 main, measured = "DR", _doubly_robust(marginal, decisions)
         else:
-            shown["DM"] = _direct(name, opinions[name].consensus.plug_in)
+            values = opinions[name].consensus.plug_in
+            shown["DM"] = Estimate(
+                name, "DM", float(values.mean()), MODEL_ERROR, *student(values, 0.95), MODEL,
+                comparable=False,
+            )  # fmt: skip
         chosen = [main, *(DECISION_METHODS[method] for method in selected)]
         estimates += [shown[label] for label in dict.fromkeys(chosen)]
         diagnoses.append(diagnose(sums, ONE_STEP, 0.0, measured, baseline, {}, lower_is_better))
@@ -196,13 +200,6 @@ def evaluate_decisions(
         return_distributions(weighted.values(), lower_is_better),
         models, missing,
     )  # fmt: skip
-
-
-def _direct(target: str, values: FloatArray) -> Estimate:
-    """Return the direct method from the values of the model on the sample."""
-    low, high = student(values, 0.95)
-    value = float(values.mean())
-    return Estimate(target, "DM", value, MODEL_ERROR, low, high, MODEL, comparable=False)
 
 
 def _doubly_robust(marginal: Measurements, decisions: Decisions) -> Measurements:

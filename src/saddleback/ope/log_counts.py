@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from saddleback._typing import FloatArray, IntArray
 from saddleback.errors import Fix
-from saddleback.log import Finding, Segment
+from saddleback.log import Finding, Log, Segment
 from saddleback.log.altered_rows import AlteredRows
-from saddleback.log.diagnostics import format_rows
+from saddleback.log.diagnostics import ProblemCounter, format_rows
+from saddleback.log.episode_hashes import Fingerprints
 from saddleback.log.episode_returns import EpisodeReturns
+from saddleback.ope.log_pass import Job, SegmentBatch
 from saddleback.ope.policy_counts import PolicyCounts
 
 NEIGHBOURING_LENGTHS = 5
@@ -19,6 +23,36 @@ NEIGHBOURING_LENGTHS = 5
 
 NEGLIGIBLE = 1e-6
 """Share of π's probability on actions μ never takes that is attributed to rounding."""
+
+BOX_ROUNDING = 1e-9
+"""Part of the width of a box that is attributed to rounding."""
+
+MAX_OUTSIDE = 0.01
+"""Share of rows outside the box above which there is a warning."""
+
+
+class EpisodeTotals:
+    """What the episodes of a log are: their returns, ids and fingerprints, and block numbers."""
+
+    def __init__(self, log: Log, gamma: float) -> None:
+        self.returns = EpisodeReturns(gamma, log.time_limit == "task")
+        self._fingerprints, self._numbers = Fingerprints(), [np.zeros(0, dtype=np.uint64)]
+
+    def add(self, batch: SegmentBatch) -> Iterable[Job]:
+        """Add the next segment."""
+        self.returns.add(batch.segment)
+        self._fingerprints.add(batch.segment)
+        self._numbers.append(batch.block_numbers[1:])
+        return ()
+
+    def blocks(self, count: int) -> IntArray:
+        """Return which of a number of blocks each episode belongs to, [n]."""
+        return (np.concatenate(self._numbers) % np.uint64(count)).astype(np.int64)
+
+    def identities(self) -> dict[str, Any]:
+        """Return ids, fingerprints and which may continue, as fields of `Statistics`."""
+        names = ("ids", "fingerprints", "unfinished")
+        return dict(zip(names, self._fingerprints.arrays(), strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,3 +177,41 @@ class ActionSupport:
                 "Restrict the target to logged actions, or accept the bias", "allow_uncovered", True
             ),
         )
+
+
+class OutsideBox:
+    """Counts the rows outside the box of features, if they have one."""
+
+    def __init__(self, features: Any, columns: tuple[str, ...]) -> None:
+        self._box: FloatArray | None = None
+        ends: Any = (getattr(features, "low", None), getattr(features, "high", None))
+        if np.shape(ends[0]) == np.shape(ends[1]) == (len(columns),):
+            self._box = np.asarray(ends, dtype=np.float64)
+        self._columns, self.rows, self._all_rows = columns, 0, 0
+        self._problems = [ProblemCounter() for _ in columns]
+        self._by_column: FloatArray = np.zeros(len(columns))
+
+    def add(self, segment: Segment) -> None:
+        """Add the next segment."""
+        if self._box is None:
+            return
+        rows, (low, high) = segment.rows, self._box
+        distance = np.maximum(low - rows.observations, rows.observations - high)
+        wrong = distance > BOX_ROUNDING * (high - low)
+        self._all_rows += len(rows)
+        self.rows += int(wrong.any(axis=1).sum())
+        self._by_column += wrong.sum(axis=0)
+        for problems, column, mask in zip(self._problems, self._columns, wrong.T, strict=True):
+            problems.add("W156", rows, mask, column)
+
+    def finding(self) -> Finding | None:
+        """Return a warning that names the column with the most such rows, and the first of them."""
+        if self._box is None or self.rows <= MAX_OUTSIDE * self._all_rows:
+            return None
+        k = int(self._by_column.argmax())
+        low, high = self._box[:, k]
+        message = (
+            f"{{0}} is not between {low:.6g} and {high:.6g}, the box of the features, "
+            "in {rows}: observations are clipped to the box."
+        )
+        return self._problems[k].findings({"W156": (message, None)})[0]

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -91,24 +91,25 @@ def model_distributions(
     horizon: int | None = None,
     *,
     features: Features | None = None,
+    levels: Sequence[float] = LEVELS,
+    tail: float = TAIL,
     lower_is_better: bool = False,
 ) -> tuple[dict[str, ReturnDistribution], dict[str, str]]:
     """Return the distributions in the model of the log by target, and why others have none.
 
     ``features`` tell states apart where exactly one of them is active; otherwise observations do.
     """
-    labels = StateLabels.of(sample, features)
+    labels, names = StateLabels.of(sample, features), [target.name for target in targets]
     if labels is None:
-        return {}, dict.fromkeys((target.name for target in targets), _too_many(sample))
+        return {}, dict.fromkeys(names, _too_many(sample))
+    setting = _Setting(sample, labels, gamma, horizon)
     try:
-        logged = _LoggedReturns.of(sample, labels, gamma, horizon)
+        logged = _LoggedReturns.of(setting)
     except OutOfSteps:
-        return {}, dict.fromkeys((target.name for target in targets), TOO_LONG)
+        return {}, dict.fromkeys(names, TOO_LONG)
     every = {
-        target.name: model_distribution(
-            sample, labels, target.name, gamma, horizon, logged, lower_is_better=lower_is_better
-        )
-        for target in targets
+        name: _model_distribution(setting, name, logged, levels, tail, lower_is_better)
+        for name in names
     }
     models = {name: one for name, one in every.items() if isinstance(one, ReturnDistribution)}
     return models, {name: one for name, one in every.items() if isinstance(one, str)}
@@ -167,37 +168,48 @@ def model_return_distribution(
     require_two_episodes(len(sample.starts))
     if gamma == 1.0 and horizon is None:
         raise_errors(one for one in log.summary(gamma).findings if one.code == "E160")
-    labels = StateLabels.of(sample, features)
-    if labels is None:
-        raise InvalidParameter(f"the log has no model: {_too_many(sample)}.")
-    try:
-        logged = _LoggedReturns.of(sample, labels, gamma, horizon)
-    except OutOfSteps:
-        result: ReturnDistribution | str = TOO_LONG
-    else:
-        result = model_distribution(
-            sample, labels, named.name, gamma, horizon, logged, levels=levels, tail=tail,
-            lower_is_better=lower_is_better,
-        )  # fmt: skip
-    if isinstance(result, str):
-        raise InvalidParameter(f"the model of the log has no distribution: {result}.")
-    return result
+    models, missing = model_distributions(
+        sample, targets, gamma, horizon, features=features, levels=levels, tail=tail,
+        lower_is_better=lower_is_better,
+    )  # fmt: skip
+    for reason in missing.values():
+        no_model = reason.startswith(TOO_MANY)
+        lack = "log has no model" if no_model else "model of the log has no distribution"
+        raise InvalidParameter(f"the {lack}: {reason}.")
+    return models[named.name]
 
 
-def model_distribution(
-    sample: EpisodeSample,
-    labels: StateLabels,
+class _Setting(NamedTuple):
+    """A sample of episodes with the numbers of their states, the discount and the horizon."""
+
+    sample: EpisodeSample
+    labels: StateLabels
+    gamma: float
+    horizon: int | None
+
+    def budget(self, target: str | None, horizon: int | None) -> _Budget:
+        """Return simulations of a target policy, or of the logged one, over some steps."""
+        model = EmpiricalModel.of(self.sample, self.labels, target)
+        endless = 20 * (int(self.sample.step.max()) + 1)
+        return _Budget(model, self.gamma, horizon, endless)
+
+    def simulate_logged(self, horizon: int | None) -> Simulated:
+        """Return simulated returns of the logged policy."""
+        budget = self.budget(None, horizon)
+        draws = PLANNED * MAX_STEPS / (8 * budget.steps_of_a_draw(8))
+        return budget.simulate(int(np.clip(draws, LEAST_DRAWS, MAX_DRAWS)), seed=1)
+
+
+def _model_distribution(
+    setting: _Setting,
     target: str,
-    gamma: float,
-    horizon: int | None,
     logged: _LoggedReturns,
-    *,
-    levels: Sequence[float] = LEVELS,
-    tail: float = TAIL,
-    lower_is_better: bool = False,
+    levels: Sequence[float],
+    tail: float,
+    lower_is_better: bool,
 ) -> ReturnDistribution | str:
     """Return the distribution of the return in the model, or why there is none."""
-    budget = _Budget(EmpiricalModel.of(sample, labels, target), gamma, horizon, _limit(sample))
+    budget = setting.budget(target, setting.horizon)
     try:
         steps = budget.steps_of_a_draw(RESAMPLES + 1)
         few = int(
@@ -206,7 +218,10 @@ def model_distribution(
         left = PLANNED * MAX_STEPS - few * RESAMPLES * steps
         simulated = budget.simulate(int(np.clip(left / steps, LEAST_DRAWS, MAX_DRAWS)), seed=1)
         if simulated.unknown > MAX_UNKNOWN:
-            return _leaves_the_log(simulated)
+            return (
+                f"{simulated.unknown:.0%} of the simulated returns of the target need an action in "
+                "a state in which it was never logged, or do not end"
+            )
         rng = np.random.default_rng(2)
         resampled = [
             _sorted(budget.simulate(few, weights=weights))
@@ -238,13 +253,7 @@ def model_distribution(
     return ReturnDistribution(
         target=target,
         quantiles=tuple(map(quantile, levels)),
-        cvar=Functional(
-            tail,
-            worst,
-            worst - spread,
-            worst + spread,
-            worst_logged,
-        ),
+        cvar=Functional(tail, worst, worst - spread, worst + spread, worst_logged),
         standard_deviation=float(simulated.returns.std()),
         reliable=not problems,
         comparable=True,
@@ -264,7 +273,7 @@ class _Budget:
     model: EmpiricalModel
     gamma: float
     horizon: int | None
-    limit: int
+    limit: int  # steps after which an undiscounted draw is taken as endless
     left: int = MAX_STEPS
 
     def simulate(
@@ -290,13 +299,6 @@ def _too_many(sample: EpisodeSample) -> str:
     return f"{TOO_MANY}. {TILES}" if sample.states.shape[1] <= 2 else TOO_MANY
 
 
-def _leaves_the_log(simulated: Simulated) -> str:
-    return (
-        f"{simulated.unknown:.0%} of the simulated returns of the target need an action in a state "
-        "in which it was never logged, or do not end"
-    )
-
-
 def _sorted(simulated: Simulated) -> SortedReturns:
     return _equally_weighted(simulated.returns)
 
@@ -304,11 +306,6 @@ def _sorted(simulated: Simulated) -> SortedReturns:
 def _equally_weighted(returns: FloatArray) -> SortedReturns:
     returns = np.sort(_rounded(returns))
     return SortedReturns(returns, np.full(len(returns), 1.0 / len(returns)))
-
-
-def _limit(sample: EpisodeSample) -> int:
-    """Return the steps after which an undiscounted draw is taken as endless."""
-    return 20 * (int(sample.step.max()) + 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,22 +317,21 @@ class _LoggedReturns:
     remarks: tuple[str, ...]
 
     @classmethod
-    def of(
-        cls, sample: EpisodeSample, labels: StateLabels, gamma: float, horizon: int | None
-    ) -> _LoggedReturns:
+    def of(cls, setting: _Setting) -> _LoggedReturns:
         """Compare the logged returns with those of the model, over steps that nearly all have.
 
         With more than a few truncated episodes, the returns are those of the model.
         """
+        sample, horizon = setting.sample, setting.horizon
         lengths = _known_steps(sample, horizon)
         first = _common_steps(lengths)
         inside = sample.step < first
         returns = np.zeros(len(sample.starts))
-        discounted = gamma ** sample.step[inside] * sample.rewards[inside]
+        discounted = setting.gamma ** sample.step[inside] * sample.rewards[inside]
         np.add.at(returns, sample.episode[inside], discounted)
         returns, left_out = returns[lengths >= first], int(np.sum(lengths < first))
         complete = first == np.inf
-        checked = _simulate_logged(sample, labels, gamma, horizon if complete else int(first))
+        checked = setting.simulate_logged(horizon if complete else int(first))
         problems, remarks = [], []
         distance = _kolmogorov(checked.returns, returns)
         critical = KOLMOGOROV * np.sqrt(1 / len(returns) + 1 / max(1, len(checked.returns)))
@@ -350,7 +346,7 @@ class _LoggedReturns:
             if left_out:
                 remarks.append(f"logged values leave out truncated episodes ({left_out:,})")
             return cls(_equally_weighted(returns), tuple(problems), tuple(remarks))
-        modelled = _simulate_logged(sample, labels, gamma, horizon)
+        modelled = setting.simulate_logged(horizon)
         if modelled.unknown > MAX_UNKNOWN:
             remarks.append("logged values are unknown, since episodes were truncated")
             none = _equally_weighted(np.full(2, np.nan))
@@ -379,14 +375,6 @@ def _common_steps(lengths: FloatArray) -> float:
     (inf, 4.0)
     """
     return float(np.sort(lengths)[int(MAX_LEFT_OUT * len(lengths))])
-
-
-def _simulate_logged(
-    sample: EpisodeSample, labels: StateLabels, gamma: float, horizon: int | None
-) -> Simulated:
-    budget = _Budget(EmpiricalModel.of(sample, labels, None), gamma, horizon, _limit(sample))
-    draws = PLANNED * MAX_STEPS / (8 * budget.steps_of_a_draw(8))
-    return budget.simulate(int(np.clip(draws, LEAST_DRAWS, MAX_DRAWS)), seed=1)
 
 
 def _kolmogorov(one: FloatArray, other: FloatArray) -> float:

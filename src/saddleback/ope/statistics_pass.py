@@ -12,7 +12,7 @@ import numpy as np
 from saddleback import _validate
 from saddleback._progress import Progress
 from saddleback._threads import thread_pool
-from saddleback._typing import FloatArray, IntArray, OffsetArray
+from saddleback._typing import FloatArray, IntArray
 from saddleback.engine import (
     BackwardMoments,
     Columns,
@@ -26,13 +26,10 @@ from saddleback.features import Features
 from saddleback.log import Log, Segment, Target
 from saddleback.log.altered_rows import AlteredRows
 from saddleback.log.diagnostics import raise_errors
-from saddleback.log.episode_hashes import Fingerprints
-from saddleback.log.episode_returns import EpisodeReturns
 from saddleback.log.reader import LogReader
 from saddleback.log.summary import undiscounted_error
 from saddleback.log.target_policies import as_targets
-from saddleback.ope.feature_box import OutsideBox
-from saddleback.ope.log_counts import ActionSupport, LogCounts
+from saddleback.ope.log_counts import ActionSupport, EpisodeTotals, LogCounts, OutsideBox
 from saddleback.ope.log_pass import EncodeOnce, Job, SegmentBatch, read_log
 from saddleback.ope.policy_counts import PolicyCounts
 from saddleback.ope.statistics_key import StatisticsKey
@@ -104,9 +101,8 @@ class StatisticsReducer:
         total = (0, 0) if main is None else (T, R)
         self._total_A, self._total_b = np.zeros((*total, 1, p, p)), np.zeros((*total, 1, p))
         self._M, self._visits = np.zeros((p, p)), np.zeros(p)
-        self._returns = EpisodeReturns(setting.gamma, log.time_limit == "task")
-        self._fingerprints = Fingerprints()
-        self._numbers: list[OffsetArray] = []
+        self._episodes = EpisodeTotals(log, setting.gamma)
+        self._returns = self._episodes.returns
         self._outside = OutsideBox(features.features, log.observation_names)
         self._altered = AlteredRows()
         self.targets = []
@@ -125,11 +121,8 @@ class StatisticsReducer:
 
     def add(self, batch: SegmentBatch) -> Iterable[Job]:
         """Add the next segment; return the remaining work, one job per rule and target."""
-        segment = batch.segment
-        self._returns.add(segment)
-        self._fingerprints.add(segment)
-        self._numbers.append(batch.block_numbers[1:])
-        self._outside.add(segment)
+        self._episodes.add(batch)
+        self._outside.add(batch.segment)
         return [job for target in self.targets for job in target.add(batch)]
 
     def check(self, reader: LogReader, allow_uncovered: bool) -> None:
@@ -185,8 +178,7 @@ class StatisticsReducer:
         return self._fields(self._total_A, self._total_b, setting)
 
     def _fields(self, A: FloatArray, b: FloatArray, setting: StatisticsKey) -> dict[str, Any]:
-        ids, fingerprints, unfinished = self._fingerprints.arrays()
-        block = (np.concatenate(self._numbers) % np.uint64(setting.blocks)).astype(np.int64)
+        block = self._episodes.blocks(setting.blocks)
         steps = np.zeros(setting.blocks, dtype=np.int64)
         np.add.at(steps, block, self._returns.transitions)
         targets = self.targets[: len(setting.targets)]
@@ -201,7 +193,7 @@ class StatisticsReducer:
             "steps": steps, "episodes": np.bincount(block, minlength=setting.blocks),
             "squares": np.array([target.squares for target in targets]),
             "kappa_squares": kappa_squares,
-            "ids": ids, "fingerprints": fingerprints, "unfinished": unfinished,
+            **self._episodes.identities(),
             "counts": LogCounts.of(
                 self._returns, block, setting.blocks, setting.gamma, self._altered, self._visits,
                 np.array([target.mass for target in targets]),

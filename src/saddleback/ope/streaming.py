@@ -110,9 +110,9 @@ class Streamed(Estimator):
         gaps = []
         for k in range(passes):
             part = part_of(progress, k / passes, (k + 1) / passes)
-            sizes = Schedule(alpha, 0.0), Schedule(beta, 0.0)
+            steps = Schedule(alpha, 0.0), Schedule(beta, 0.0)
             form = self.effective_rule.form
-            learners = Learners(form, *sizes, theta, omega, bound, self.threads)
+            learners = Learners(form, *steps, theta, omega, bound, self.threads)
             Workers([learners], self.threads).advance(self._streams(log, part))
             theta, omega = learners.weights()
             new = (learners.diverged_at >= 0) & (diverged < 0)
