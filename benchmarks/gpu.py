@@ -64,8 +64,8 @@ def kernel_rate(rule, groups, count, dtype, repeat=3):
     gpu.launch = lambda *arguments: (launch(*arguments), calls.append(arguments))
     workers.advance(iter([[stream] * groups]))
     del gpu.launch
-    _, _, tiles, shared, arguments = calls[0]
-    kernel, times = gpu.kernel(dtype), []
+    _, _, tiles, shared, further, arguments = calls[0]
+    kernel, times = gpu.kernel(dtype, further), []
     for _ in range(repeat):
         start, end = cupy.cuda.Event(), cupy.cuda.Event()
         start.record()

@@ -281,9 +281,7 @@ class Study:
             betas = sum(self.beta_count(r, c) for r in range(len(self.rules)))
             learners = self.runs * len(self.grid(c).alphas) * betas
             work.append((learners, case.count * case.length))
-        # Rules of files that declare "dual" are not loaded here; the GPU's learners check theirs.
-        loaded = [self.rule(r) for r, (_, given) in enumerate(self.rules) if "dual" not in given]
-        chosen = choose_device(device, work, threads, loaded)
+        chosen = choose_device(device, work, threads)
         return replace(self, device=chosen, share=self.share if chosen == "cpu" else GPU_SHARE)
 
     def step_sizes(self, spec: TaskSpec) -> tuple[Any, Any]:
