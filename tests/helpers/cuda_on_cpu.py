@@ -17,6 +17,7 @@ SHIM = """
 using std::fabs;
 #define __global__
 #define __device__
+#define __launch_bounds__(threads, blocks)
 #define __noinline__ __attribute__((noinline))
 #define __syncwarp()
 #define __any_sync(mask, condition) (condition)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from saddleback._typing import FloatArray, IntArray
-from saddleback.engine import MeasuredWeights, Metric, Quadratic, Schedule, update_settings
+from saddleback.engine import MeasuredWeights, Metric, Schedule, update_settings
+from saddleback.engine.metrics import quadratic_form
 from saddleback.engine.trace_records import FURTHER_NUMBERS, NUMBERS, TraceRecorder
 from saddleback.rules import Form
 
@@ -28,7 +29,7 @@ class LearnerTiles(MeasuredWeights):
         self, form: Form, alpha: Schedule, beta: Schedule, theta: FloatArray, omega: FloatArray,
         bound: float, blocks: int = 1,
     ) -> None:  # fmt: skip
-        self.form, self.bound, self.dtype = form, bound, theta.dtype
+        self.form, self.bound, self.done, self.dtype = form, bound, 0, theta.dtype
         self.count, self.p = theta.shape
         self.tiles = -(-self.count // TILE)
         self.settings = update_settings(form, alpha, beta, theta.dtype)
@@ -50,18 +51,12 @@ class LearnerTiles(MeasuredWeights):
                 lanes = xp.zeros((self.tiles, TILE, self.p), self.dtype)
                 lanes.reshape(-1, self.p)[: self.count] = xp.asarray(initial)
                 table[self._at, : self.p] = lanes.transpose(0, 2, 1)
-        coefficients = self.settings.coefficients
-        for name, value in coefficients._asdict().items():
+        for name, value in self.settings.coefficients._asdict().items():
             constants[name] = value
         constants["bound"], constants["smallest"] = self.bound, self.settings.smallest
         constants["with_omega"] = self.form.has_dual or omega.any()
         constants["true_online"] = self.form.true_online
         self._initial = None
-
-    @property
-    def done(self) -> int:
-        """Number of updates so far."""
-        return self.recorder.done
 
     @property
     def diverged_at(self) -> IntArray:
@@ -70,16 +65,12 @@ class LearnerTiles(MeasuredWeights):
 
     def folded(self, table: int, row: int) -> Any:
         """Return θ or ω with the postponed sums folded in, [p, K], on the device."""
-
-        def columns(i: int) -> Any:
-            lanes = self._memory.weights[i, self._at, : self.p].transpose(1, 0, 2)
-            return lanes.reshape(self.p, -1)[:, : self.count]
-
-        if self.form.true_online:
-            g = columns(table + 2)
-        else:
-            g = self._memory.device.xp.asarray(self.recorder.trace.values)[:, None]
-        return columns(table) + g * self._memory.state[row, self._lanes]
+        memory = self._memory  # every second table is of θ, the others of ω
+        columns = memory.weights[table::2, self._at, : self.p].transpose(0, 2, 1, 3)
+        own, *dutch = columns.reshape(len(columns), self.p, -1)[..., : self.count]
+        shared = memory.device.xp.asarray(self.recorder.trace.values)[:, None]
+        along = dutch[0] if self.form.true_online else shared
+        return own + along * memory.state[row, self._lanes]
 
     def weights(self) -> tuple[FloatArray, FloatArray]:
         """Return θ and ω as [K, p], with the postponed sums folded in."""
@@ -118,11 +109,8 @@ class DeviceMemory:
 
     def objective(self, learners: LearnerTiles, metric: Metric) -> Any:
         """Return a quadratic objective, computed for all learners that asked for it at once."""
-        xp, form, values = (
-            self.device.xp,
-            quadratic_form(metric),
-            self._values.setdefault(metric, {}),
-        )
+        xp, values = self.device.xp, self._values.setdefault(metric, {})
+        form: Any = quadratic_form(metric)
         if metric not in self._matrices:
             self._matrices[metric] = [xp.asarray(array) for array in form[:3]]
         if values.setdefault(learners, (-1, None))[0] != self.launches:
@@ -139,12 +127,6 @@ class DeviceMemory:
 def tables(forms: Sequence[Form]) -> int:
     """Return how many weights learners of these forms have for each feature."""
     return 4 if any(form.true_online for form in forms) else 2
-
-
-def quadratic_form(metric: Metric) -> Quadratic | Any:
-    """Return a metric as a quadratic form, None if it is not; see `Quadratic`."""
-    form = getattr(getattr(metric, "__self__", None), "quadratic_form", None)
-    return None if form is None else form(metric.__name__)
 
 
 class DeviceArray:

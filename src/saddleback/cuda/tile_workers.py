@@ -88,7 +88,8 @@ class TileWorkers:
         placed: dict[int, tuple[int, Any]] = {}
         for one, stream, group in zip(learners, streams, groups, strict=True):
             columns, *starts = rows.of(stream, one.form)
-            arrays = *columns, *one.recorder.record(stream, *starts, self._memory.numbers)
+            arrays = *columns, *one.recorder.record(stream, one.done, *starts, self._memory.numbers)
+            one.done += len(stream.reward)
             for name, array in zip(ARRAYS, arrays, strict=True):
                 if id(array) not in placed:
                     placed[id(array)] = size, array
@@ -110,9 +111,7 @@ class TileWorkers:
         np.ndarray(groups.shape, GROUP, buffer=host)[...] = groups
         sizes = {first: size for first, _, _, size in chunks} | {len(groups): groups.nbytes}
         phi, successors = np.max([longest for _, _, longest, _ in chunks], axis=0).tolist()
-        capacity, shared = stage_capacity(
-            phi, successors, memory.numbers, memory.state.dtype.itemsize
-        )
+        capacity, shared = stage_capacity(phi, successors, memory)
         if shared > self._device.shared_memory:
             raise InvalidParameter(
                 f"{phi + successors:,} features active in a step need {shared:,} bytes on a "
@@ -126,21 +125,18 @@ class TileWorkers:
         )  # fmt: skip
 
 
-def stage_capacity(
-    phi: int, successors: int, numbers: int, itemsize: int
-) -> tuple[tuple[int, ...], int]:
+def stage_capacity(phi: int, successors: int, memory: DeviceMemory) -> tuple[Any, int]:
     """Return the steps and rows that a block keeps in shared memory, and the bytes they need.
 
-    ``phi`` and ``successors`` are the largest numbers of rows of a step, which has ``numbers``.
+    ``phi`` and ``successors`` are the largest numbers of rows of a step.
     """
-    per_step = numbers * itemsize + 16 + phi * (4 + itemsize) + successors * (4 + 2 * itemsize)
+    numbers, size = memory.numbers, memory.state.dtype.itemsize
+    per_step = numbers * size + 16 + phi * (4 + size) + successors * (4 + 2 * size)
     steps = max(1, min(STAGED_STEPS, STAGE_BYTES // per_step))
     return (steps, steps * phi, steps * successors), steps * per_step + 16
 
 
-def bytes_needed(
-    groups: Sequence[int], p: int, dtype: np.dtype[Any], forms: Sequence[Form] = ()
-) -> int:
+def bytes_needed(groups: Sequence[int], p: int, dtype: Any, forms: Sequence[Form]) -> int:
     """Return the memory of groups of so many learners on the device, and of an objective."""
     if (p + 1) * TILE * dtype.itemsize >= 1 << 32:
         raise InvalidParameter(f"{p:,} features are too many for a GPU.")

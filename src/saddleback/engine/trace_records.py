@@ -43,16 +43,11 @@ ROOM = 4
 class TraceRecorder:
     """Records the trace of a rule chunk by chunk, in memory that is used again.
 
-    Attributes
-    ----------
-    trace
-        g, of the trace e = C·g.
-    done
-        Number of updates so far.
+    ``trace`` is g, of the trace e = C·g.
     """
 
     def __init__(self, p: int, settings: UpdateSettings, true_online: bool, dtype: Any) -> None:
-        self.trace, self.done = SparseVector.zeros(p), 0
+        self.trace = SparseVector.zeros(p)
         self._second = SparseVector.zeros(p if settings.coefficients.hybrid else 0)
         self._scale = np.array([1.0, 0.0, 1.0, 0.0, 0.0])
         self._settings, self._true_online = settings, true_online
@@ -60,11 +55,11 @@ class TraceRecorder:
         self._index, self._values = np.zeros(0, np.uint32), np.zeros((2, 0), dtype)
 
     def record(
-        self, stream: Columns, phi_at: IndexArray, next_at: IndexArray, width: int
+        self, stream: Columns, done: int, phi_at: IndexArray, next_at: IndexArray, width: int
     ) -> tuple[Any, ...]:
         """Return ``width`` numbers and the offsets of each step; and indices and values of g.
 
-        ``phi_at`` and ``next_at`` are as in `record_trace`.
+        ``done``, ``phi_at`` and ``next_at`` are as in `record_trace`.
         """
         count, end = len(stream.reward), 0
         if len(self._numbers) < count:
@@ -79,12 +74,11 @@ class TraceRecorder:
                 added = np.zeros((2, more), self._values.dtype)
                 self._values = np.append(self._values, added, axis=1)
             end = record_trace(
-                stream, self._settings, self._true_online, end, self.done, self.trace,
-                self._second, self._scale, phi_at, next_at, numbers, offsets, self._index,
-                self._values,
+                stream, self._settings, self._true_online, end, done, self.trace, self._second,
+                self._scale, phi_at, next_at, numbers, offsets, self._index, self._values,
             )  # fmt: skip
             room = 2 * (len(self._index) + int(self.trace.n_touched[0])) + ROOM
-        self.done, m = self.done + count, int(offsets[-1, 2])
+        m = int(offsets[-1, 2])
         return numbers, offsets, self._index[:m], *self._values[:, :m]
 
 
