@@ -16,7 +16,7 @@
 
 typedef REAL real;
 typedef unsigned long long address;
-enum { TILE = 32, ROW = TILE * sizeof(real), BATCH = 32 / sizeof(real), BLOCKS = FURTHER ? 8 : 8 + BATCH };
+enum { TILE = 32, ROW = TILE * sizeof(real) };
 enum { RESCALED = 1, OVERFLOWED = 2, PHI_PADDED = 4, NEXT_PADDED = 8 };  // trace_records
 
 struct alignas(16) Quad { unsigned at[4]; };
@@ -63,13 +63,14 @@ struct alignas(16) Rows {
         for (int j = 0; j < N; j++) weight[j] = weights[row[j] = ((const Quad*)rows)[j / 4].at[j % 4]];
     }
 
-    // Add Σ values·weight to ``total``, four at a time as on the CPU; the last four may be padded.
+    // Add ±Σ values·weight to ``total``, four at a time as on the CPU; the last four may be padded.
+    template <int SIGN>
     __device__ inline real dot(real total, const real* values, bool padded) const {
 #pragma unroll
         for (int j = 0; j < N; j += 4) {
             const Four v = *(const Four*)(values + j);
-            const real x = v.at[0] * weight[j], y = v.at[1] * weight[j + 1];
-            const real z = v.at[2] * weight[j + 2], last = v.at[3] * weight[j + 3];
+            const real x = SIGN * (v.at[0] * weight[j]), y = SIGN * (v.at[1] * weight[j + 1]);
+            const real z = SIGN * (v.at[2] * weight[j + 2]), last = SIGN * (v.at[3] * weight[j + 3]);
             total = padded && j + 4 == N ? ((total + x) + y) + z : total + ((x + y) + (z + last));
         }
         return total;
@@ -89,10 +90,10 @@ __device__ __noinline__ void fold_scale(const Weights omega, real s, long long p
 // ``weights`` has θ and ω, and D and D' if there are dutch traces: each [tiles, p + 1, TILE], the
 // last row for padding; ``state`` is learner_tiles.STATE. The shared memory has room for max_steps
 // steps and so many entries of their rows.
-extern "C" __global__ void __launch_bounds__(TILE, BLOCKS)
-    advance_learners(const Group* groups, const int* group_of_tile, long long p, int max_steps,
-                     unsigned max_phi, unsigned max_next, char* weights, real* state,
-                     long long* diverged_at) {
+extern "C" __global__ void advance_learners(const Group* groups, const int* group_of_tile,
+                                            long long p, int max_steps, unsigned max_phi,
+                                            unsigned max_next, char* weights, real* state,
+                                            long long* diverged_at) {
     STAGE;
     const Group& group = groups[group_of_tile[blockIdx.x]];
     const real td = (real)group.td, saddle = (real)group.saddle, dual = (real)group.dual;
@@ -105,14 +106,13 @@ extern "C" __global__ void __launch_bounds__(TILE, BLOCKS)
     const bool with_u = saddle != 0 || group.correction != 0, v_is_c = group.next_v == group.next_c;
     const int count = (int)group.count;
 
-    const size_t tile = (p + 1) * ROW;
-    Weights tables[4];  // θ, ω, D and D', and which of them are used, change, or are rescaled
-    for (int i = 0; i < 4; i++)
-        tables[i] = {weights + (i * gridDim.x + blockIdx.x) * tile, threadIdx.x * (unsigned)sizeof(real)};
-    const bool used[] = {true, with_omega, true_online, dutch_omega};
-    const bool changed[] = {true, learns_omega, true_online, dutch_omega};
-    const bool folded[] = {td != 0 || true_online, with_omega, true_online, dutch_omega};
-    const Weights &theta = tables[0], &omega = tables[1], &dutch = tables[2];
+    const bool learns_theta = td != 0 || true_online;  // along the trace
+    const size_t tile = (p + 1) * ROW, table = gridDim.x * tile;
+    const auto weights_of = [&](int i) {
+        return Weights{weights + (i * table + blockIdx.x * tile), threadIdx.x * (unsigned)sizeof(real)};
+    };
+    const Weights theta = weights_of(0), omega = weights_of(1);
+    const Weights dutch = weights_of(2), dutch_dual = weights_of(3);
     const size_t lanes = gridDim.x * (size_t)TILE, k = blockIdx.x * (size_t)TILE + threadIdx.x;
     state += k, diverged_at += k;
     bool alive = *diverged_at < 0;
@@ -156,33 +156,30 @@ extern "C" __global__ void __launch_bounds__(TILE, BLOCKS)
 
             if (at.event & RESCALED) {  // fold in the postponed sums
                 const real by_C = C * step.decay, by_C2 = FURTHER ? C2 * further.second_decay : 0;
-                const auto fold = [&](auto x, unsigned q) {
-                    constexpr int N = sizeof(x.row) / sizeof(*x.row);
-                    const Four* const before = (const Four*)((const real*)group.before + q);
-                    const Four* const after = (const Four*)((const real*)group.after + q);
-                    decltype(x) of[4];
+                u = u_decay = 0;
+#pragma unroll 1
+                for (unsigned q = at.entries; q < end.entries; q += 4) {
+                    const unsigned* const row = (const unsigned*)group.index + q;
+                    const Four before = *(const Four*)((const real*)group.before + q);
+                    const Four after = *(const Four*)((const real*)group.after + q);
+                    Rows<4> x, y, g, g2;
+                    if (learns_theta) x.read(theta, row);
+                    if (with_omega) y.read(omega, row);
+                    if (true_online) g.read(dutch, row);
+                    if (dutch_omega) g2.read(dutch_dual, row);
 #pragma unroll
-                    for (int i = 0; i < 4; i++)
-                        if (folded[i]) of[i].read(tables[i], (const unsigned*)group.index + q);
+                    for (int j = 0; !true_online && j < 4; j++)
+                        g.weight[j] = g2.weight[j] = before.at[j];
+                    if (learns_theta) x.add(theta, g.weight, F_theta);
+                    if (learns_omega) y.add(omega, g2.weight, F);
 #pragma unroll
-                    for (int j = 0; !true_online && j < N; j++)
-                        of[2].weight[j] = of[3].weight[j] = before[j / 4].at[j % 4];
-                    if (folded[0]) of[0].add(theta, of[2].weight, F_theta);
-                    if (learns_omega) of[1].add(omega, of[3].weight, F);
-#pragma unroll
-                    for (int j = 0; j < N; j++) {
-                        const real e = after[j / 4].at[j % 4];
-                        if (with_omega) u += e * of[1].weight[j];
-                        if (true_online) dutch[of[2].row[j]] = e != 0 ? of[2].weight[j] * by_C : 0;
-                        if (dutch_omega) tables[3][of[3].row[j]] = e != 0 ? of[3].weight[j] * by_C2 : 0;
+                    for (int j = 0; j < 4; j++) {
+                        const bool kept = after.at[j] != 0;
+                        if (with_omega) u += after.at[j] * y.weight[j];
+                        if (true_online) dutch[g.row[j]] = kept ? g.weight[j] * by_C : 0;
+                        if (dutch_omega) dutch_dual[g.row[j]] = kept ? g2.weight[j] * by_C2 : 0;
                     }
-                };
-                unsigned q = at.entries;
-                u = 0;
-#pragma unroll 1
-                for (; BATCH > 4 && q + BATCH <= end.entries; q += BATCH) fold(Rows<BATCH>(), q);
-#pragma unroll 1
-                for (; q < end.entries; q += 4) fold(Rows<4>(), q);
+                }
                 F = F_theta = 0, u *= s, u_decay = 1, C2 = 1;
                 if (!(active = goes_on())) break;
             } else if (FURTHER) {
@@ -193,43 +190,46 @@ extern "C" __global__ void __launch_bounds__(TILE, BLOCKS)
             const int phi = at.phi - from.phi, phi_end = end.phi - from.phi;
             const int next = at.next - from.next, next_end = end.next - from.next;
             const bool padded = at.event & NEXT_PADDED;
-            real sums[] = {-(step.reward + F_theta * step.g_delta), F * step.g_phi, 0, 0};  // with φ
-            if (true_online) sums[0] = sums[1] = 0;
-            Rows<4> of[4];
+            real delta = true_online ? 0 : step.reward + F_theta * step.g_delta;
+            real dual_value = true_online ? 0 : F * step.g_phi, gap = 0, D_phi = 0, D2_phi = 0, D_b = 0;
+            Rows<4> of_theta, of_omega, of_dutch, of_dual;
             Rows<12> ahead;
-            if (next + 12 <= next_end) ahead.read(theta, next_row + next);
+            const bool wide = next + 12 <= next_end;
+            if (wide) ahead.read(theta, next_row + next);
 #pragma unroll 1
             for (int j = phi; j < phi_end; j += 4) {
                 const bool padded = (at.event & PHI_PADDED) && j + 4 == phi_end;
-#pragma unroll
-                for (int i = 0; i < 4; i++)
-                    if (used[i]) of[i].read(tables[i], phi_row + j);
-#pragma unroll
-                for (int i = 0; i < 4; i++)
-                    if (used[i]) sums[i] = of[i].dot(sums[i], phi_value + j, padded);
+                of_theta.read(theta, phi_row + j);
+                if (with_omega) of_omega.read(omega, phi_row + j);
+                if (true_online) of_dutch.read(dutch, phi_row + j);
+                if (dutch_omega) of_dual.read(dutch_dual, phi_row + j);
+                delta = of_theta.dot<-1>(delta, phi_value + j, padded);
+                if (with_omega) dual_value = of_omega.dot<1>(dual_value, phi_value + j, padded);
+                if (true_online) D_phi = of_dutch.dot<1>(D_phi, phi_value + j, padded);
+                if (dutch_omega) D2_phi = of_dual.dot<1>(D2_phi, phi_value + j, padded);
             }
-            const real theta_phi = sums[0] + F_theta * sums[2];  // of true on-line learners
-            real delta = true_online ? 0 : -sums[0], dual_value = sums[1], gap = 0, D_b = 0;
+            if (true_online) gap = F_theta * D_phi - delta, delta = 0;
             int j = next;
+            if (wide) delta = ahead.dot<1>(delta, next_c + j, padded && j + 12 == next_end), j += 12;
 #pragma unroll 1
             for (; j + 12 <= next_end; j += 12) {
-                if (j > next) ahead.read(theta, next_row + j);
-                delta = ahead.dot(delta, next_c + j, padded && j + 12 == next_end);
+                ahead.read(theta, next_row + j);
+                delta = ahead.dot<1>(delta, next_c + j, padded && j + 12 == next_end);
             }
 #pragma unroll 1
             for (Rows<4> x; j < next_end; j += 4) {
                 x.read(theta, next_row + j);
-                delta = x.dot(delta, next_c + j, padded && j + 4 == next_end);
+                delta = x.dot<1>(delta, next_c + j, padded && j + 4 == next_end);
             }
             for (j = next; true_online && j < next_end; j += 4) {
                 Rows<4> x;
                 x.read(dutch, next_row + j);
-                D_b = x.dot(D_b, next_c + j, false);
+                D_b = x.dot<1>(D_b, next_c + j, false);
             }
             if (true_online) {
                 const real value = delta + F_theta * D_b;
-                delta = step.reward - theta_phi + step.discount * value;
-                gap = theta_phi - predicted, predicted = value, dual_value += F * sums[3];
+                delta = step.reward - gap + step.discount * value;
+                gap -= predicted, predicted = value, dual_value += F * D2_phi;
             }
 
             // Scalars; a learner beyond the bound stops, with the weights it had before.
@@ -237,7 +237,7 @@ extern "C" __global__ void __launch_bounds__(TILE, BLOCKS)
             u = u_decay * u + step.weight * dual_value;
             if (FURTHER && !true_online) v = further.second_decay * v + further.second_weight * dual_value;
             real a = alpha * step.a_scale, b = beta * step.b_scale, step_u = a * u;
-            const real overlap = C * sums[2], overlap_dual = C2 * sums[3];
+            const real overlap = C * D_phi, overlap_dual = C2 * D2_phi;
             real size = fabs(delta) * (1 + td * a + dual * b) + fabs(dual_value) + fabs(step_u);
             if (FURTHER) size += fabs(v) + fabs(gap) + fabs(overlap) + fabs(overlap_dual);
             if (alive && (!(size <= bound) || (at.event & OVERFLOWED))) {
@@ -256,12 +256,12 @@ extern "C" __global__ void __launch_bounds__(TILE, BLOCKS)
                 if (fabs(s) < group.smallest || fabs(s) > 1 / group.smallest) {
                     fold_scale(omega, s, p);
                     F *= s, s = 1;
-                    if (phi < phi_end) of[1].read(omega, phi_row + phi);
+                    if (phi < phi_end) of_omega.read(omega, phi_row + phi);
                 }
                 inverse_s = 1 / s;
             }
             real by_theta = a * td * delta, by_omega = b * dual * delta, by_phi = v_theta;
-            real entry = step.entry, entry_dual = entry, ee = step.ee, C_dual = C;
+            real entry = step.entry, entry_dual = step.entry, ee = step.ee, C_dual = C;
             if (true_online) {
                 const real weight = b * (1 - overlap_dual);
                 by_theta = td * delta + gap, by_omega = dual * further.second_weight * delta;
@@ -282,14 +282,15 @@ extern "C" __global__ void __launch_bounds__(TILE, BLOCKS)
             }
 
             // Writes: the rows of φ, which were read before if they are only four; then of b and x.
-            const real into[] = {into_phi, -out_of_phi, entry, entry_dual};
 #pragma unroll 1
             for (int j = phi; j < phi_end; j += 4) {
-#pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    if (changed[i] && phi_end - phi > 4) of[i].read(tables[i], phi_row + j);
-                    if (changed[i]) of[i].add(tables[i], phi_value + j, into[i]);
-                }
+                if (phi_end - phi > 4) of_theta.read(theta, phi_row + j), of_omega.read(omega, phi_row + j);
+                of_theta.add(theta, phi_value + j, into_phi);
+                if (learns_omega) of_omega.add(omega, phi_value + j, -out_of_phi);
+                if (true_online && phi_end - phi > 4) of_dutch.read(dutch, phi_row + j);
+                if (dutch_omega && phi_end - phi > 4) of_dual.read(dutch_dual, phi_row + j);
+                if (true_online) of_dutch.add(dutch, phi_value + j, entry);
+                if (dutch_omega) of_dual.add(dutch_dual, phi_value + j, entry_dual);
             }
 #pragma unroll 1
             for (int j = with_u ? next : next_end; j < next_end; j += 4) {

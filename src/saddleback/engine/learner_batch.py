@@ -20,7 +20,7 @@ from saddleback.rules import Coefficients, Form
 WINDOW = {"float64": 1e5, "float32": 1e2}
 """C stays within this factor of 1, which bounds cancellation in the postponed sums."""
 
-FURTHER_WINDOW = {"float64": 1e3, "float32": 30.0}
+FURTHER_WINDOW = {"float64": 1e3, "float32": 1e2}
 """The same with further traces, which `explicit_kernel` stores as they are."""
 
 SMALLEST = {"float64": 1e-100, "float32": 1e-15}
