@@ -9,6 +9,7 @@ import pytest
 
 import saddleback as sb
 from helpers.device_cases import assert_same
+from helpers.problems import problem_for
 from helpers.studies import sweep
 from saddleback.cuda.gpu import Device
 from saddleback.errors import InvalidParameter
@@ -66,6 +67,16 @@ def test_rules_and_runs_side_by_side(emulated):
     assert emulated.launches == 2  # one chunk for each of the points
 
 
+def test_rules_with_and_without_further_traces_side_by_side(emulated):
+    rules = [sb.GTD2(0.9), sb.TrueOnlineGTD(0.9), sb.HTD(0.9), sb.TD(0.5)]
+    problem = problem_for("TD", seed=5)
+    options = dict(alpha=[0.01, 0.02, 2.0], beta=0.05, steps=500, rng=0, bound=1e4, metrics={})
+    pairs = [sb.learn(rules, problem, runs=3, device=d, **options) for d in ("cpu", "cuda")]
+    for expected, run in zip(*pairs, strict=True):
+        assert_same(expected, run)
+    assert emulated.launches == 1
+
+
 def test_a_gpu_needs_cupy(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(InvalidParameter, match=r'needs CuPy: pip install "saddleback\[cuda\]"'):
@@ -88,12 +99,15 @@ def test_steps_with_too_many_active_features_are_refused(emulated, monkeypatch):
 
 
 def test_runs_that_fit(emulated):
-    engine, size = engine_on("cuda"), ([64, 64], 972, np.dtype(np.float64))
+    engine, forms = engine_on("cuda"), [sb.GES(0.9).form, sb.GQ(0.9).form]
+    size = ([64, 64], 972, np.dtype(np.float64), forms)
     one, two = engine.needs([64, 64], *size[1:]), engine.needs([64] * 4, *size[1:])
     for free, fit in ((one, 1), (two - 1, 1), (two, 2), (10**12, 7), (0, 1)):
         emulated.free = free
         assert engine.runs_that_fit(*size, 7) == fit
     assert engine_on("cpu").runs_that_fit(*size, 7) == 7
+    weights, dutch = 64 * 2 * 973 * 8, [sb.GES(0.9).form, sb.TrueOnlineTD(0.9).form]
+    assert engine.needs(*size[:3], dutch) - one == 2 * weights
 
 
 @pytest.mark.kernel
@@ -143,7 +157,9 @@ def assert_same_rows(table, expected):
 
 def test_runs_of_a_study_are_divided_where_memory_is_short(study, tmp_path, emulated):
     chosen = replace(read_study(study), device="cuda")
-    emulated.free = engine_on("cuda").needs([4] * 4, 2, np.dtype(np.float64))  # two runs, two rules
+    emulated.free = engine_on("cuda").needs(
+        [4] * 4, 2, np.dtype(np.float64), []
+    )  # two runs, two rules
     few = run_study(chosen, tmp_path / "few").table()
     launches, emulated.launches, emulated.free = emulated.launches, 0, 10**9
     assert_same_rows(few, run_study(chosen, tmp_path / "all").table())

@@ -7,9 +7,7 @@ import saddleback as sb
 from helpers.problems import as_list, problem_for
 from oracles import naive
 from saddleback import System, learn
-from saddleback.engine import update_settings
 from saddleback.errors import InvalidParameter, RuleMismatch, Undefined
-from saddleback.learning.device import choose_device
 
 pytestmark = pytest.mark.kernel
 
@@ -108,16 +106,6 @@ def test_further_traces_reach_the_fixed_point(rule):
         rule, problem, alpha=sb.inverse_sqrt(0.1), beta=sb.inverse_sqrt(0.2), steps=400_000, rng=1
     )
     assert np.linalg.norm(run.theta - star) < 0.1 * np.linalg.norm(star)
-
-
-@pytest.mark.parametrize("rule", FURTHER, ids=str)
-def test_a_gpu_refuses_further_traces_before_any_work(rule):
-    with pytest.raises(InvalidParameter, match="has further traces, which a GPU does not support"):
-        choose_device("cuda", [(1, 1.0)], 1, [sb.GES(0.0), rule])
-    assert choose_device("auto", [(10**6, 1e9)], 1, [rule]) == "cpu"
-    size = sb.Schedule(np.ones(1))
-    with pytest.raises(InvalidParameter, match="which a GPU does not support"):
-        update_settings(rule.form, size, size, np.dtype(float))
 
 
 def test_what_further_traces_do_not_allow():

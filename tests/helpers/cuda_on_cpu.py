@@ -17,6 +17,7 @@ SHIM = """
 using std::fabs;
 #define __global__
 #define __device__
+#define __launch_bounds__(threads, blocks)
 #define __noinline__ __attribute__((noinline))
 #define __syncwarp()
 #define __any_sync(mask, condition) (condition)
@@ -27,13 +28,13 @@ struct Index { unsigned x; };
 static thread_local Index threadIdx, blockIdx, gridDim;
 #include "update_kernel.cu"
 extern "C" void launch(long long tiles, const Group* groups, const int* group_of_tile, long long p,
-                       int max_steps, int max_phi, int max_next, int max_entries, char* theta,
-                       char* omega, real* state, long long* diverged_at) {
+                       int max_steps, int max_phi, int max_next, char* weights, real* state,
+                       long long* diverged_at) {
     gridDim.x = tiles;
     for (blockIdx.x = 0; blockIdx.x < gridDim.x; blockIdx.x++)
         for (threadIdx.x = 0; threadIdx.x < TILE; threadIdx.x++)
-            advance_learners(groups, group_of_tile, p, max_steps, max_phi, max_next, max_entries,
-                             theta, omega, state, diverged_at);
+            advance_learners(groups, group_of_tile, p, max_steps, max_phi, max_next, weights,
+                             state, diverged_at);
 }
 """
 
@@ -45,14 +46,23 @@ COMPILER = shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
 
 
 @functools.cache
-def kernel(dtype):
+def kernel(dtype, further):
     """Compile the kernel for a type of numbers, without contraction to fused multiply-adds."""
     real = {"float64": "double", "float32": "float"}[dtype]
     with tempfile.TemporaryDirectory() as folder:
         source, library = Path(folder) / "shim.cpp", Path(folder) / "shim.so"
         source.write_text(SHIM)
         subprocess.run(
-            [COMPILER, *OPTIONS, f"-DREAL={real}", f"-I{SOURCE.parent}", "-o", library, source],
+            [
+                COMPILER,
+                *OPTIONS,
+                f"-DREAL={real}",
+                f"-DFURTHER={further:d}",
+                f"-I{SOURCE.parent}",
+                "-o",
+                library,
+                source,
+            ],
             check=True,
         )
         return ctypes.CDLL(str(library)).launch
@@ -76,7 +86,7 @@ class CpuDevice:
     def slot(self, buffers):
         return CpuSlot(buffers)
 
-    def launch(self, slot, sizes, tiles, shared, arguments):
+    def launch(self, slot, sizes, tiles, shared, further, arguments):
         for number, size in sizes.items():
             slot.buffers[number][:size] = slot.host[number][:size]
         self.launches += 1
@@ -88,7 +98,7 @@ class CpuDevice:
                 pointers.append(ctypes.c_void_p(one.ctypes.data))
             else:
                 pointers.append({4: ctypes.c_int, 8: ctypes.c_longlong}[one.nbytes](one))
-        kernel(arguments[-2].dtype.name)(*pointers)
+        kernel(arguments[-2].dtype.name, further)(*pointers)
 
 
 class CpuSlot:

@@ -6,7 +6,7 @@ import saddleback as sb
 from helpers.problems import problem_for, rule_named
 from oracles import naive
 from saddleback import features
-from saddleback.rules import SemiGradient, forms
+from saddleback.rules import Coefficients, SemiGradient, forms
 
 SIZES = dict(alpha=np.array([0.001, 0.03, 0.7, 3.0])[:, None], beta=np.array([0.02, 0.3]))
 """Step sizes, some of which make learners diverge."""
@@ -22,20 +22,33 @@ def rules(termination, parameter, steps=700):
         return rule_named(name, parameter), problem, dict(steps=steps, rng=2, bound=1e4, **WEIGHTS)
 
     suffix = "episodic" if termination else "continuing"
-    return {
-        f"{name}({parameter}), {suffix}": (case, name)
-        for name in naive.ALGORITHMS
-        if not rule_named(name).form.has_further_traces
-    }
+    return {f"{name}({parameter}), {suffix}": (case, name) for name in naive.ALGORITHMS}
 
 
 def form(name):
-    """Every form of update on one trace."""
-    rule = sb.Rule(sb.Retrace(0.7), FORMS[name], sb.Expected())
-    return rule, problem_for("GES", seed=14), dict(steps=600, rng=3, bound=1e5, **WEIGHTS)
+    """Every form of update; those with further traces on state values."""
+    update, options = FORMS[name], dict(steps=600, rng=3, bound=1e5, **WEIGHTS)
+    if update.has_further_traces:
+        return sb.Rule(sb.Importance(0.7), update, sb.State()), problem_for("TD", seed=14), options
+    return sb.Rule(sb.Retrace(0.7), update, sb.Expected()), problem_for("GES", seed=14), options
+
+
+class EveryTerm(sb.Form):
+    """A form with every coefficient, and so with a second trace."""
+
+    coefficients = Coefficients(0.9, 0.6, 0.3, 1.1, 0.7, 0.2, 0.4, 0.5)
+
+
+class EveryTermTrueOnline(EveryTerm):
+    """The same with dutch traces, and so without a second trace of another kind."""
+
+    coefficients = EveryTerm.coefficients._replace(hybrid=0.0)
+    true_online = True
 
 
 FORMS = {
+    "EveryTerm": EveryTerm(),
+    "EveryTermTrueOnline": EveryTermTrueOnline(),
     "SemiGradient": SemiGradient(),
     "Saddle": forms.Saddle(),
     "SplitSaddle": forms.SplitSaddle(),
@@ -48,7 +61,8 @@ FORMS = {
 def schedule(power):
     """Step sizes that fall, with offsets."""
     sizes = {key: sb.Schedule(SIZES[key], power, offset) for key, offset in OFFSETS.items()}
-    return sb.TDRC(0.6), problem_for("TDRC", seed=14), dict(steps=400, rng=5, **WEIGHTS) | sizes
+    chosen = [sb.TDRC(0.6), sb.HTD(0.6), sb.TrueOnlineGTD(0.6)]
+    return chosen, problem_for("TDRC", seed=14), dict(steps=400, rng=5, **WEIGHTS) | sizes
 
 
 OFFSETS = {"alpha": 10, "beta": 3.5}
@@ -64,9 +78,16 @@ def mountain_car(features_name):
     """Runs of different lengths, with binary, hashed (with repeats) or dense features."""
     car = sb.problems.mountain_car(features=FEATURES[features_name])
     chosen = [sb.GES(0.9), sb.GQ(0.99), sb.ExpectedSarsa(0.6), sb.GTB(0.0)]
-    return chosen, car, dict(episodes=6, runs=3, rng=1, record=2, theta0=-1.0)
+    return chosen, car, EPISODES
 
 
+def state_values(_):
+    """The same for rules with further traces, and one without them."""
+    chosen = [sb.HTD(0.9), sb.TrueOnlineTD(0.9), sb.TrueOnlineGTD(0.99), sb.TrueOnlineETD(0.6)]
+    return [*chosen, sb.TDC(0.9)], sb.problems.mountain_car(values="state"), EPISODES
+
+
+EPISODES = dict(episodes=6, runs=3, rng=1, record=2, theta0=-1.0)
 LOW, HIGH = (-1.2, -0.07), (0.6, 0.07)
 FEATURES = {
     "tiles": features.Tiles(LOW, HIGH, bins=8, tilings=5),
@@ -82,7 +103,11 @@ def overflow(_):
         phi=np.eye(3)[np.arange(steps) % 3], bootstrap=np.zeros((steps, 3)), rewards=np.ones(steps),
         discounts=np.full(steps, 0.9), decay=np.repeat([10.0, 0.1], [500, steps - 500]),
     )  # fmt: skip
-    return sb.GES(0.5), stream, dict(alpha=[1.0, 1e-300], beta=[1.0, 1e-300], bound=1e6)
+    return (
+        [sb.GES(0.5), sb.TrueOnlineTD(0.5)],
+        stream,
+        dict(alpha=[1.0, 1e-300], beta=[1.0, 1e-300], bound=1e6),
+    )
 
 
 def endless(decay):
@@ -93,7 +118,8 @@ def endless(decay):
         phi=phi, bootstrap=b, correction=x, rewards=rng.normal(size=steps), discounts=0.8,
         decay=decay * rng.uniform(0.5, 1.0, steps), weight=rng.uniform(0.1, 2.0, steps),
     )  # fmt: skip
-    return [sb.GQ(0.5), sb.GES(0.5), sb.TD(0.5)], stream, dict(bound=1e5, record=250, **WEIGHTS)
+    chosen = [sb.GQ(0.5), sb.GES(0.5), sb.TD(0.5), sb.TrueOnlineTD(0.5)]
+    return chosen, stream, dict(bound=1e5, record=250, **WEIGHTS)
 
 
 CASES = {
@@ -102,6 +128,7 @@ CASES = {
     **{f"schedule {power}": (schedule, power) for power in (0.5, 1.0)},
     **{f"shrinkage {beta}": (shrinkage, beta) for beta in (0.5, 1.0, 1.5, 2.0, 2.5)},
     **{f"MountainCar, {name}": (mountain_car, name) for name in FEATURES},
+    "MountainCar, state values": (state_values, None),
     **{f"endless {decay}": (endless, decay) for decay in (1e-7, 0.3, 0.99, 1.4)},
     "overflow": (overflow, None),
 }  # fmt: skip

@@ -38,7 +38,6 @@ class Device:
         self.name: str = properties["name"].decode()
         self.shared_memory: int = properties["sharedMemPerBlockOptin"]
         self._copying = cupy.cuda.Stream(non_blocking=True)
-        self._kernels: dict[str, Any] = {}
 
     def memory(self) -> tuple[int, int]:
         """Return the free and the total memory, in bytes."""
@@ -46,24 +45,16 @@ class Device:
         free, total = self.xp.cuda.runtime.memGetInfo()
         return int(free), int(total)
 
-    def kernel(self, dtype: str) -> Any:
-        """Return the kernel for a type of numbers, compiled or from the disk."""
-        if dtype not in self._kernels:
-            real = {"float64": "double", "float32": "float"}[dtype]
-            options = (f"-DREAL={real}", "-std=c++17", "-fmad=false")
-            module = self.xp.RawModule(code=SOURCE.read_text(encoding="utf-8"), options=options)
-            self._kernels[dtype] = module.get_function("advance_learners")
-        return self._kernels[dtype]
-
     def launch(
-        self, slot: Slot, sizes: Mapping[int, int], tiles: int, shared: int, arguments: Any
-    ) -> None:
+        self, slot: Slot, sizes: Mapping[int, int], tiles: int, shared: int, further: bool,
+        arguments: Any,
+    ) -> None:  # fmt: skip
         """Copy the first bytes of some buffers of a slot, then run the kernel; return at once."""
         for number, size in sizes.items():
             slot.buffers[number][:size].set(slot.host[number][:size], stream=self._copying)
         stream = self.xp.cuda.get_current_stream()
         stream.wait_event(self._copying.record())
-        kernel = self.kernel(arguments[-2].dtype.name)
+        kernel = compiled_kernel(self.xp, arguments[-2].dtype.name, further)
         if shared > kernel.max_dynamic_shared_size_bytes:
             kernel.max_dynamic_shared_size_bytes = shared
         kernel((tiles,), (TILE,), arguments, shared_mem=shared)
@@ -87,6 +78,15 @@ class Slot:
             self.host[number] = cupyx.empty_pinned(size + size // 4, np.uint8)
             self.buffers[number] = self._xp.empty(size + size // 4, np.uint8)
         return self.host[number], int(self.buffers[number].data.ptr)
+
+
+@cache
+def compiled_kernel(xp: Any, dtype: str, further: bool) -> Any:
+    """Return the kernel for a type of numbers and kinds of traces, compiled or from the disk."""
+    real = {"float64": "double", "float32": "float"}[dtype]
+    options = (f"-DREAL={real}", f"-DFURTHER={further:d}", "-std=c++17", "-fmad=false")
+    module = xp.RawModule(code=SOURCE.read_text(encoding="utf-8"), options=options)
+    return module.get_function("advance_learners")
 
 
 @cache

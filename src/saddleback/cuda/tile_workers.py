@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from saddleback._threads import thread_pool
-from saddleback.cuda.learner_tiles import STATE, TILE, DeviceMemory, LearnerTiles
+from saddleback.cuda.learner_tiles import STATE, TILE, DeviceMemory, LearnerTiles, tables
 from saddleback.engine import Columns
-from saddleback.engine.padded_rows import pad_indices, pad_values, padded_starts
-from saddleback.engine.trace_records import NUMBERS
+from saddleback.engine.padded_rows import PaddedRows
 from saddleback.errors import InvalidParameter
-from saddleback.rules import Coefficients
+from saddleback.rules import Coefficients, Form
 
 ARRAYS = (
     "phi_row", "phi_value", "next_row", "next_c", "next_v", "steps", "offsets", "index", "before",
@@ -22,7 +21,7 @@ ARRAYS = (
 )  # fmt: skip
 GROUP = np.dtype(
     [(name, np.uint64) for name in ARRAYS]
-    + [(name, np.int64) for name in ("count", "done", "with_omega")]
+    + [(name, np.int64) for name in ("count", "done", "with_omega", "true_online")]
     + [(name, np.float64) for name in (*Coefficients._fields, "bound", "smallest")]
 )
 """The structure ``Group`` in ``update_kernel.cu``: addresses, counts, constants."""
@@ -30,11 +29,11 @@ GROUP = np.dtype(
 SLOTS = 2
 """Chunks on the device: the kernel learns from one while the next is produced and copied."""
 
-STAGED_STEPS, STAGED_ENTRIES, STAGE_BYTES = 16, 64, 8192
-"""Steps and entries of traces that a block keeps in shared memory, and its bytes if possible."""
+STAGED_STEPS, STAGE_BYTES = 16, 8192
+"""Steps that a block keeps in shared memory, and its bytes if possible."""
 
-ALIGNMENT, ONE = 128, np.ones(1)
-"""Bytes to which arrays in a buffer are aligned; and the scale of φ."""
+ALIGNMENT = 128
+"""Bytes to which arrays in a buffer are aligned."""
 
 WORKSPACE = 3
 """Copies of the weights of a group of learners while an objective is computed."""
@@ -49,7 +48,8 @@ class TileWorkers:
     def __init__(self, groups: Sequence[LearnerTiles], threads: int, device: Any) -> None:
         self._groups, self._threads, self._device = groups, threads, device
         tiles = [group.tiles for group in groups]
-        self._memory = DeviceMemory(device, sum(tiles), groups[0].p, groups[0].dtype)
+        forms = [group.form for group in groups]
+        self._memory = DeviceMemory(device, sum(tiles), groups[0].p, groups[0].dtype, forms)
         self._constants = np.zeros(len(groups), GROUP)
         for group, end, constants in zip(groups, np.cumsum(tiles), self._constants, strict=True):
             group.place(self._memory, int(end) - group.tiles, constants)
@@ -87,8 +87,9 @@ class TileWorkers:
         rows, size = PaddedRows(learners[0].p, learners[0].dtype), 0
         placed: dict[int, tuple[int, Any]] = {}
         for one, stream, group in zip(learners, streams, groups, strict=True):
-            columns, *starts = rows.of(stream, one.settings.coefficients)
-            arrays = *columns, *one.record(stream, *starts)
+            columns, *starts = rows.of(stream, one.form)
+            arrays = *columns, *one.recorder.record(stream, one.done, *starts, self._memory.numbers)
+            one.done += len(stream.reward)
             for name, array in zip(ARRAYS, arrays, strict=True):
                 if id(array) not in placed:
                     placed[id(array)] = size, array
@@ -110,7 +111,7 @@ class TileWorkers:
         np.ndarray(groups.shape, GROUP, buffer=host)[...] = groups
         sizes = {first: size for first, _, _, size in chunks} | {len(groups): groups.nbytes}
         phi, successors = np.max([longest for _, _, longest, _ in chunks], axis=0).tolist()
-        capacity, shared = stage_capacity(phi, successors, memory.state.dtype.itemsize)
+        capacity, shared = stage_capacity(phi, successors, memory)
         if shared > self._device.shared_memory:
             raise InvalidParameter(
                 f"{phi + successors:,} features active in a step need {shared:,} bytes on a "
@@ -118,70 +119,27 @@ class TileWorkers:
             )
         memory.launches += 1
         self._device.launch(
-            slot, sizes, memory.theta.shape[0], shared,
-            (np.uint64(address), self._group_of_tile, np.int64(memory.theta.shape[1] - 1),
-             *map(np.int32, capacity), memory.theta, memory.omega, memory.state,
-             memory.diverged_at),
+            slot, sizes, len(self._group_of_tile), shared, memory.further,
+            (np.uint64(address), self._group_of_tile, np.int64(memory.weights.shape[2] - 1),
+             *map(np.int32, capacity), memory.weights, memory.state, memory.diverged_at),
         )  # fmt: skip
 
 
-class PaddedRows:
-    """Rows and values of the streams of several rules; what rules share is computed once.
-
-    ``longest`` is the largest number of rows of a step: of φ, and of b and x.
-    """
-
-    def __init__(self, p: int, dtype: Any) -> None:
-        self._p, self._dtype, self.longest = p, dtype, [0, 0]
-        self._computed: dict[Any, Any] = {}
-
-    def of(self, s: Columns, c: Coefficients) -> tuple[Any, ...]:
-        """Return rows and values of φ; rows of b and x, γ'b and the factors of u; and starts."""
-        phi = self._starts(0, s.phi_from, s.phi_index)
-        successors = self._starts(1, s.next_from, s.next_index)
-        x = s.next_x if c.correction else s.next_b
-        factors = (c.saddle, c.correction) if c.saddle or c.correction else (1.0, 0.0)
-        columns = (
-            self._column(pad_indices, *phi, s.phi_index, s.phi_value, s.phi_value, self._p),
-            self._column(pad_values, *phi, s.phi_value, s.phi_value, ONE, 1.0, 0.0),
-            self._column(pad_indices, *successors, s.next_index, s.next_b, x, self._p),
-            self._column(pad_values, *successors, s.next_b, s.next_b, s.discount, 1.0, 0.0),
-            self._column(pad_values, *successors, s.next_b, x, s.discount, *factors),
-        )
-        return columns, phi[1], successors[1]
-
-    def _starts(self, kind: int, first: Any, index: Any) -> Any:
-        if id(index) not in self._computed:
-            starts = padded_starts(first)
-            self._computed[id(index)] = first, starts
-            self.longest[kind] = max(self.longest[kind], int(np.diff(starts).max()))
-        return self._computed[id(index)]
-
-    def _column(self, fill: Any, first: Any, starts: Any, *given: Any) -> Any:
-        key = fill, id(starts), *(x if isinstance(x, float) else id(x) for x in given)
-        if key not in self._computed:
-            self._computed[key] = np.empty(
-                starts[-1], np.uint32 if fill is pad_indices else self._dtype
-            )
-            fill(self._computed[key], first, starts, *given)
-        return self._computed[key]
-
-
-def stage_capacity(phi: int, successors: int, itemsize: int) -> tuple[tuple[int, ...], int]:
-    """Return steps and entries that a block keeps in shared memory, and the bytes they need.
+def stage_capacity(phi: int, successors: int, memory: DeviceMemory) -> tuple[Any, int]:
+    """Return the steps and rows that a block keeps in shared memory, and the bytes they need.
 
     ``phi`` and ``successors`` are the largest numbers of rows of a step.
     """
-    per_step = len(NUMBERS) * itemsize + 16 + phi * (4 + itemsize) + successors * (4 + 2 * itemsize)
-    traces = STAGED_ENTRIES * (4 + 2 * itemsize)
-    steps = max(1, min(STAGED_STEPS, (STAGE_BYTES - traces) // per_step))
-    return (steps, steps * phi, steps * successors, STAGED_ENTRIES), steps * per_step + traces + 16
+    numbers, size = memory.numbers, memory.state.dtype.itemsize
+    per_step = numbers * size + 16 + phi * (4 + size) + successors * (4 + 2 * size)
+    steps = max(1, min(STAGED_STEPS, STAGE_BYTES // per_step))
+    return (steps, steps * phi, steps * successors), steps * per_step + 16
 
 
-def bytes_needed(groups: Sequence[int], p: int, dtype: np.dtype[Any]) -> int:
+def bytes_needed(groups: Sequence[int], p: int, dtype: Any, forms: Sequence[Form]) -> int:
     """Return the memory of groups of so many learners on the device, and of an objective."""
     if (p + 1) * TILE * dtype.itemsize >= 1 << 32:
         raise InvalidParameter(f"{p:,} features are too many for a GPU.")
     lanes = [-(-learners // TILE) * TILE for learners in groups]
-    state = sum(lanes) * (2 * (p + 1) + len(STATE) + 1) * dtype.itemsize
+    state = sum(lanes) * (tables(forms) * (p + 1) + len(STATE) + 1) * dtype.itemsize
     return state + max(lanes, default=0) * p * 8 * WORKSPACE

@@ -15,11 +15,13 @@ from saddleback.engine.metrics import MeasuredWeights
 from saddleback.engine.schedule import Schedule
 from saddleback.engine.stream_columns import Columns, SparseVector
 from saddleback.engine.update_kernel import Lanes, UpdateSettings, advance
-from saddleback.errors import InvalidParameter
 from saddleback.rules import Coefficients, Form
 
 WINDOW = {"float64": 1e5, "float32": 1e2}
 """C stays within this factor of 1, which bounds cancellation in the postponed sums."""
+
+FURTHER_WINDOW = {"float64": 1e3, "float32": 1e2}
+"""The same with further traces, which `explicit_kernel` stores as they are."""
 
 SMALLEST = {"float64": 1e-100, "float32": 1e-15}
 """The scale s of ω is folded in when it falls below this, or rises above its inverse."""
@@ -183,13 +185,10 @@ def update_settings(
     form: Form, alpha: Schedule, beta: Schedule, dtype: np.dtype[Any]
 ) -> UpdateSettings:
     """Return the constants of learners, for weights of a given type."""
-    if form.has_further_traces:
-        raise InvalidParameter(
-            f'{form!r} has further traces, which a GPU does not support: use the device "cpu".'
-        )
+    window = (FURTHER_WINDOW if form.has_further_traces else WINDOW)[dtype.name]
     return UpdateSettings(
         Coefficients._make(map(float, form.coefficients)), alpha.power, alpha.offset,
-        beta.power, beta.offset, WINDOW[dtype.name], SMALLEST[dtype.name],
+        beta.power, beta.offset, window, SMALLEST[dtype.name],
     )  # fmt: skip
 
 

@@ -26,6 +26,12 @@ class Quadratic(NamedTuple):
     constant: float = 0.0
 
 
+def quadratic_form(metric: Metric) -> Quadratic | None:
+    """Return a metric as a quadratic form, None if it is not; see `Quadratic`."""
+    form = getattr(getattr(metric, "__self__", None), "quadratic_form", None)
+    return None if form is None else form(getattr(metric, "__name__", ""))
+
+
 class MeasuredWeights:
     """Learners whose weights are in memory."""
 

@@ -14,7 +14,7 @@ import numpy as np
 from saddleback._registry import check_name
 from saddleback.engine import CHUNK, Learners, Workers
 from saddleback.errors import InvalidParameter
-from saddleback.rules import Rule
+from saddleback.rules import Form
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class Engine:
         `Learners` and `Workers`, or classes with the same interface.
     needs
         Returns the memory of the device, in bytes, for groups of so many learners with p weights of
-        a type.
+        a type, and forms of some of them.
     memory
         Returns the free and the total memory of the device, in bytes.
     chunk
@@ -55,14 +55,17 @@ class Engine:
     name: str
     learners: Callable[..., Any]
     workers: Callable[[Sequence[Any], int], Any]
-    needs: Callable[[Sequence[int], int, np.dtype[Any]], int] = lambda *sizes: 0
+    needs: Callable[..., int] = lambda *sizes: 0
     memory: Callable[[], tuple[float, float]] = lambda: (math.inf, math.inf)
     chunk: Callable[[int], int | None] = lambda groups: None
     runs_together: bool = False
 
-    def check(self, groups: Sequence[int], p: int, dtype: np.dtype[Any]) -> None:
+    def check(
+        self, groups: Sequence[int], p: int, dtype: np.dtype[Any], forms: Sequence[Form]
+    ) -> None:
         """Refuse groups of learners that do not fit into the memory of the device."""
-        needed, (free, total), learners = self.needs(groups, p, dtype), self.memory(), sum(groups)
+        needed, (free, total) = self.needs(groups, p, dtype, forms), self.memory()
+        learners = sum(groups)
         if needed > free:
             raise InvalidParameter(
                 f"{learners:,} learners of {p:,} features need {needed / 1e9:.3g} GB on "
@@ -71,9 +74,11 @@ class Engine:
                 "float32."
             )
 
-    def runs_that_fit(self, groups: Sequence[int], p: int, dtype: np.dtype[Any], runs: int) -> int:
+    def runs_that_fit(
+        self, groups: Sequence[int], p: int, dtype: np.dtype[Any], forms: Sequence[Form], runs: int
+    ) -> int:
         """Return how many runs of the groups fit into the memory at once; at least 1."""
-        one, two = (self.needs(list(groups) * n, p, dtype) for n in (1, 2))
+        one, two = (self.needs(list(groups) * n, p, dtype, forms) for n in (1, 2))
         free = self.memory()[0]
         return runs if two == one else max(1, min(runs, 1 + int((free - one) // (two - one))))
 
@@ -89,33 +94,21 @@ def engine_on(device: str) -> Engine:
     def chunk(groups: int) -> int:
         return max(CHUNK // 4, min(4 * CHUNK, CHUNK_BYTES // (STEP_BYTES * groups)))
 
-    def needs(groups: Sequence[int], p: int, dtype: np.dtype[Any]) -> int:
+    def needs(groups: Sequence[int], p: int, dtype: np.dtype[Any], forms: Sequence[Form]) -> int:
         chunks = cuda.SLOTS * chunk(len(groups)) * len(groups) * STEP_BYTES
-        return cuda.bytes_needed(groups, p, dtype) + chunks
+        return cuda.bytes_needed(groups, p, dtype, forms) + chunks
 
     workers = partial(cuda.TileWorkers, device=gpu)
     return Engine(gpu.name, cuda.LearnerTiles, workers, needs, gpu.memory, chunk, True)
 
 
-def choose_device(
-    device: str, work: Sequence[tuple[int, float]], threads: int, rules: Sequence[Rule] = ()
-) -> str:
+def choose_device(device: str, work: Sequence[tuple[int, float]], threads: int) -> str:
     """Return "cpu" or "cuda"; for "auto" the one that is expected to be faster, and log why.
 
-    ``work`` are numbers of learners that advance side by side on a GPU, each with their steps. A
-    GPU does not support rules with further traces.
+    ``work`` are numbers of learners that advance side by side on a GPU, each with their steps.
     """
-    unsupported = [str(rule) for rule in rules if rule.form.has_further_traces]
-    if check_name("device", device, DEVICES) == "cuda" and unsupported:
-        raise InvalidParameter(
-            f"{unsupported[0]} has further traces, which a GPU does not support: use the device "
-            '"cpu".'
-        )
-    if device != "auto":
+    if check_name("device", device, DEVICES) != "auto":
         return device
-    if unsupported:
-        logger.info("device: cpu (a GPU does not support %s)", unsupported[0])
-        return "cpu"
     on_cpu = sum(learners * steps for learners, steps in work) / (threads * THREAD_RATE)
     on_gpu = START + sum(steps * max(STEP, learners / GPU_RATE) for learners, steps in work)
     times = f"about {on_cpu:.2g} s on {threads} threads of the CPU, {on_gpu:.2g} s on a GPU"

@@ -195,8 +195,8 @@ def learn(
     if device != "cpu":
         settings = [len(batch.theta) for batch in new_batches()] * at_once
         length = total * mean_length(source) if in_episodes else float(total)
-        engine = engine_on(choose_device(device, [(sum(settings), length)], threads, rules))
-        engine.check(settings, source.p, np.dtype(dtype))
+        engine = engine_on(choose_device(device, [(sum(settings), length)], threads))
+        engine.check(settings, source.p, np.dtype(dtype), [r.form for r in rules])
 
     def together(
         streamers: Sequence[Callable[[Any], list[Columns]]],

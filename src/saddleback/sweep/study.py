@@ -308,9 +308,7 @@ class Study:
             (self.runs * self.learners(c), case.count * case.length)
             for c, case in enumerate(self.cases)
         ]
-        # Rules of files that declare "dual" are not loaded here; the GPU's learners check theirs.
-        loaded = [self.rule(r) for r, (_, given) in enumerate(self.rules) if "dual" not in given]
-        chosen = choose_device(device, work, threads, loaded)
+        chosen = choose_device(device, work, threads)
         return replace(self, device=chosen, share=self.share if chosen == "cpu" else GPU_SHARE)
 
     def step_sizes(self, spec: TaskSpec) -> tuple[Any, Any]:

@@ -135,7 +135,8 @@ def _runs(
     metrics = dict(rules)
     count, at_once = spec.run_stop - spec.run_start, 1
     if engine.runs_together:
-        at_once = engine.runs_that_fit(*_sizes(study, spec, problem), count)
+        forms = [rule.form for rule, _ in rules]
+        at_once = engine.runs_that_fit(*_sizes(study, spec, problem), forms, count)
     for done in range(0, count, at_once):
         first, several = spec.run_start + done, min(at_once, count - done)
         results = learn(
@@ -156,7 +157,10 @@ def device_memory(study: Study, folder: Path) -> int:
     """Return the memory of a GPU that the largest task needs; refuse runs that do not fit."""
     engine, largest = engine_on(study.device), 0
     for spec in study.task_specs():
-        sizes = _sizes(study, spec, study.cases[spec.case].build(folder))
+        sizes = (
+            *_sizes(study, spec, study.cases[spec.case].build(folder)),
+            [study.rule(r, spec.case, folder).form for r in range(spec.rule_start, spec.rule_stop)],
+        )
         engine.check(*sizes)
         at_once = engine.runs_that_fit(*sizes, spec.run_stop - spec.run_start)
         largest = max(largest, engine.needs(sizes[0] * at_once, *sizes[1:]))
