@@ -7,7 +7,9 @@ COPY . .
 RUN pip install --constraint constraints.txt '.[all]' && useradd --create-home user
 
 FROM base AS test
-RUN apt-get update && apt-get install --yes --no-install-recommends chromium git make && rm -rf /var/lib/apt/lists/*
+# Playwright's driver needs libatomic1.
+RUN apt-get update && apt-get install --yes --no-install-recommends chromium git libatomic1 make \
+  && rm -rf /var/lib/apt/lists/*
 ENV SADDLEBACK_BROWSER=required
 CMD ["make", "test"]
 

@@ -51,6 +51,8 @@ def test_the_image_runs_the_quickstart_and_can_run_the_tests():
     assert stages == [("python:3.12-slim", "base"), ("base", "test"), ("base", "")]
     assert text.endswith('ENTRYPOINT ["saddleback"]\nCMD ["quickstart"]\n')
     assert 'CMD ["make", "test"]' in text
+    installed = re.search(r"apt-get install .*recommends (.*) \\$", text, re.MULTILINE)[1].split()
+    assert {"chromium", "libatomic1", "make"} <= set(installed)
     container = json.loads((ROOT / ".devcontainer/devcontainer.json").read_text(encoding="utf-8"))
     assert container["build"]["target"] in dict(map(reversed, stages))
 

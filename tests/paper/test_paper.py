@@ -256,8 +256,8 @@ def test_the_reference_does_not_depend_on_the_order_of_calls():
             )
         return {
             (str(rule), name): metric(theta)
-            for rule, metrics in metrics_of.items()
-            for name, metric in metrics.items()
+            for rule, named in metrics_of.items()  # not metrics: a bug of Python 3.12
+            for name, metric in named.items()
         }
 
     one, other = measured(chosen, 1), measured(chosen[::-1], 4)

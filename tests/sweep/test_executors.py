@@ -71,10 +71,10 @@ def test_a_task_that_raises_is_reported_in_one_line(folder, out):
     path = write_study(folder, text, "failing.toml")
     done = sweep(path, "--out", out, "--workers", 1)
     assert done.exit_code == 2
-    line = TOY.splitlines().index("def failing(problem, rule):") + 3
+    line = TOY.splitlines().index("def failing(problem, rule):") + 4
     assert done.stderr.endswith(
-        "error: p001-0000-run00000 failed: ZeroDivisionError: float division by zero (toy.py, line "
-        f"{line}). Finished tasks are kept.\n"
+        f"error: p001-0000-run00000 failed: ValueError: k is 3 (toy.py, line {line}). "
+        "Finished tasks are kept.\n"
     )
     assert check_shards(out) == {"p000-0000-run00000.parquet"}
 
@@ -106,8 +106,8 @@ def test_errors_on_a_worker_are_reported_in_one_line(folder, out, dask):
     done = sweep(write_study(folder, text, "failing.toml"), "--out", out, "--dask", dask.address)
     assert done.exit_code == 2
     assert re.search(
-        r"error: p000-0000-run00000 failed: ZeroDivisionError: float division by zero \(toy\.py, "
-        r"line \d+\)\. Finished tasks are kept\.\n\Z",
+        r"error: p000-0000-run00000 failed: ValueError: k is 3 \(toy\.py, line \d+\)\. "
+        r"Finished tasks are kept\.\n\Z",
         done.stderr,
     )
     study = read_study(folder / "study.toml")
