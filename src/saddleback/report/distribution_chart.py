@@ -43,8 +43,8 @@ def distribution(name: str, result: Record, verdict: Record | None) -> Record | 
     )
     note = distribution_note(shown)
     caption += f" {note.capitalize()}" if note else ""
-    looks = dict(zip(policies, COLOURS, strict=False))
-    colour = category("policy", looks, legend={"title": None, "orient": "top"})
+    styles = dict(zip(policies, COLOURS, strict=False))
+    colour = category("policy", styles, legend={"title": None, "orient": "top"})
     y = axis("level", f"share of {outcome}s ≤ x", scale={"domain": [0, 1], "nice": False},
              axis={"format": ".0%", "tickCount": 5})  # fmt: skip
     curves = {
