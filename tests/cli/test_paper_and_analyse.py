@@ -144,7 +144,7 @@ def test_experiments_are_bit_reproducible(quick_run, tmp_path):
         for path in (tmp_path / "again").rglob("*")
         if path.suffix in (".png", ".pdf", ".parquet")
     )
-    assert len(paths) == 1 + 4 * 3 + 4 * 4
+    assert len(paths) == 1 + 4 * 3 + 4 * 4 + 2 * 2
     for path in paths:
         assert (quick_run[0] / path).read_bytes() == (tmp_path / "again" / path).read_bytes(), path
 
@@ -239,7 +239,7 @@ def test_bad_arguments_of_analyse_are_refused(message, arguments, tmp_path):
 def test_stability(tmp_path):
     done = invoke("paper", "stability", "--out", str(tmp_path))
     assert done.exit_code == 0, done.stderr
-    assert {p.name for p in tmp_path.iterdir()} == {"stability.png", "stability.pdf"}
+    assert {p.name for p in tmp_path.iterdir()} == {"stability.png", "stability.pdf", "stability"}
     assert "do not cite its numbers" not in flat(done.stdout), "a warning of quick runs"
 
 

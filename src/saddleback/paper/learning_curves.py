@@ -12,6 +12,7 @@ from saddleback._typing import FloatArray, IntArray
 from saddleback.learning import iterate
 from saddleback.paper import Options
 from saddleback.paper.comparison import STUDIES, Comparison, run
+from saddleback.problem import Problem
 from saddleback.rules import Rule
 from saddleback.sweep import Case, RuleResults
 from saddleback.system import System
@@ -63,7 +64,9 @@ def learner_curves(name: str, options: Options) -> list[tuple[Case, list[Learner
 def _curves(comparison: Comparison, rule: Rule, result: RuleResults) -> LearnerCurves:
     """Return the curves of a rule, and those of its expected iteration."""
     case, alpha, beta = comparison.case, float(result.alphas[0]), float(result.betas[0, 0])
-    system = System.exact(case.build(STUDIES), rule)
+    problem = case.build(STUDIES)
+    assert isinstance(problem, Problem)
+    system = System.exact(problem, rule)
     theta0 = comparison.study.initial_weights(comparison.index)
     expected = iterate(
         system, alpha=alpha, beta=beta if rule.form.has_dual else 0.0, theta0=theta0,

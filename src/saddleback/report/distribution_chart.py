@@ -50,8 +50,8 @@ def distribution(name: str, result: Record, verdict: Record | None) -> Record | 
     caption += f" {note[0].upper()}{note[1:]}" if note else ""
     missing = [reason for origin, reason in missing_distributions(result, name) if origin == MODEL]
     caption += "".join(f" No model of the log, since {reason}." for reason in missing)
-    looks = dict(zip(policies, COLOURS, strict=False))
-    colour = category("policy", looks, legend={"title": None, "orient": "top"})
+    styles = dict(zip(policies, COLOURS, strict=False))
+    colour = category("policy", styles, legend={"title": None, "orient": "top"})
     y = axis("level", f"share of {outcome}s ≤ x", scale={"domain": [0, 1], "nice": False},
              axis={"format": ".0%", "tickCount": 5})  # fmt: skip
     curves = {

@@ -31,9 +31,9 @@ def axis(field: str, title: str, **options: Any) -> Record:
     return {"field": field, "type": "quantitative", "title": title, **options}
 
 
-def category(field: str, looks: Mapping[str, Any], **options: Any) -> Record:
+def category(field: str, styles: Mapping[str, Any], **options: Any) -> Record:
     """Encode a text by the colour, shape or dashes of each of its values; without a legend."""
-    scale = {"domain": list(looks), "range": list(looks.values())}
+    scale = {"domain": list(styles), "range": list(styles.values())}
     return {"field": field, "type": "nominal", "scale": scale, "legend": None, **options}
 
 

@@ -55,7 +55,7 @@ def call(
     tables = []
     for count, number in enumerate(range(first, last)):
         index, run = divmod(number, study.runs)
-        available = study.parameters | {
+        available = dict(study.parameters) | {
             "seed": study.seed, "run": run,
             "rng": np.random.default_rng(
                 np.random.SeedSequence(study.seed, spawn_key=(index, run))
