@@ -131,8 +131,9 @@ def test_columns_that_are_no_categories_are_refused():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("saddleback.log.categories.MAX_CATEGORIES", 12)
         with error_matching(
-            LogError, "E142 observation column 'note' has more than 12 different values, too many "
-            "for categories: encode it as numbers. Or list the observations without it: "
+            LogError, "E142 observation column 'note' has more than 12 different values, such as "
+            "'note 0', too many for categories: encode it as numbers. Or list the observations "
+            "without it: "
             'observations=["hr"].',
         ):  # fmt: skip
             rows = without("next_hr", "next_ward", data=rows)

@@ -1,6 +1,7 @@
 """The option that a message ends with is the one that helps this log."""
 
 import numpy as np
+import pandas
 import pyarrow as pa
 import pytest
 
@@ -291,6 +292,43 @@ def test_rewards_that_will_be_filled_in_make_no_episode_bad():
     fixes = {finding.fix.parameter: finding.fix.value for finding in errors(data)}
     assert fixes == {"drop_bad": "episode", "fill_reward": 0}
     assert not errors(data, **fixes)
+
+
+def test_numbers_of_actions_that_are_not_integers():
+    data = BARE | {"action": np.where(HOURS == 3, np.nan, good()["action"])}
+    (finding,) = errors(data)
+    assert finding.message == (
+        "column 'action' contains whole numbers as double. If they are numbers of actions, convert "
+        "them to integers, and fill in those that are missing."
+    )
+    assert finding.fix.value == {"action_0": "action"}
+
+
+def test_numbers_that_are_text_are_shown():
+    texts = np.array([f"{k},5" for k in range(12 * 3)])
+    data = {k: np.concatenate([v, v, v]) for k, v in without("step", data=BARE).items()}
+    data["episode_id"] = np.repeat(np.arange(9), 4)
+    (finding,) = errors(data | {"reward": texts})
+    assert finding.message == (
+        "column 'reward' contains text, such as '0,5'; rewards must be numbers."
+    )
+
+
+def test_the_index_of_a_frame_is_no_column():
+    frame = pandas.DataFrame(without("step", data=BARE))
+    (finding,) = errors(pandas.concat([frame, frame]))
+    assert str(finding).endswith("or add a time to sort the rows by.")
+
+
+def test_decimals_are_numbers():
+    decimals = pa.array(good()["reward"].round(2)).cast(pa.decimal128(12, 2), safe=False)
+    data = pa.table(BARE)
+    at = data.column_names.index("reward")
+    log, same = (
+        Log(data.set_column(at, "reward", column))
+        for column in (decimals, decimals.cast(pa.float64()))
+    )
+    assert log.summary().text == same.summary().text
 
 
 def test_a_time_of_any_name_may_sort_the_rows():

@@ -73,8 +73,9 @@ def result():
     )
     box = sb.features.Polynomial((50, 50, 0), (150, 130, 12), degree=1)
     data = sb.evaluate(
-        log, {"new": synthetic_clinic.earlier}, features=box, gamma=0.97, path=True, draws=20
-    ).as_dict()
+        log, {"new": synthetic_clinic.earlier}, features=box, gamma=0.97, path=True, draws=20,
+        distribution=True,
+    ).as_dict()  # fmt: skip
     data |= {"made": {"command": "saddleback", "versions": {"numpy": "2"}, "seed": 0}}
     data["card"] = log.summary(0.97).as_dict()
     data["verdicts"][0]["spectrum"]["draws"] = 100  # the number from which draws are reported

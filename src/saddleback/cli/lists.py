@@ -58,7 +58,7 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"' if needed else name
 
 
-class ListType(click.ParamType):
+class ListType(click.ParamType[list[str]]):
     """A list of names."""
 
     name = "list"

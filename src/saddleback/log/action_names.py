@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow.compute as pc
 
 from saddleback.errors import Fix, InvalidParameter
+from saddleback.log.arrow_decode import as_floats
 from saddleback.log.categories import sorted_names
 from saddleback.log.column_types import decode_dictionary, is_text
 from saddleback.log.diagnostics import Finding, LogError
 from saddleback.log.likely_columns import PLACEHOLDER
+from saddleback.log.row_source import RowSource
 
 if TYPE_CHECKING:
     from saddleback.log.log import Log
@@ -60,6 +64,30 @@ def action_name_findings(log: Log) -> list[Finding]:
             )
         ]
     return []
+
+
+def with_whole_actions(
+    findings: Sequence[Finding], sources: Sequence[RowSource], name: str
+) -> list[Finding]:
+    """Return errors about columns; that of whole numbers of another type as actions, with theirs.
+
+    pandas stores integers so if some are missing.
+    """
+    start = f"column {name!r} contains double; actions"
+    if not any(one.message.startswith(start) for one in findings):
+        return list(findings)
+    for source in sources:
+        for batch in source.batches([name]):
+            values = as_floats(batch.column(0))
+            if (values[np.isfinite(values)] % 1.0 != 0).any():
+                return list(findings)
+    message = (
+        f"column {name!r} contains whole numbers as double. If they are numbers of actions, "
+        "convert them to integers, and fill in those that are missing."
+    )
+    return [
+        replace(one, message=message) if one.message.startswith(start) else one for one in findings
+    ]
 
 
 def logged_actions(log: Log) -> tuple[str, ...]:

@@ -242,6 +242,8 @@ def as_floats(column: Any) -> FloatArray:
     """Return numbers as float64, NaN where the value is missing."""
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
     return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 

@@ -110,7 +110,8 @@ def find_categories(
                 if len(seen) > MAX_CATEGORIES:
                     message = (
                         f"observation column {name!r} has more than {MAX_CATEGORIES} different "
-                        "values, too many for categories: encode it as numbers."
+                        f"values, such as {min(map(str, seen - {None}))!r}, too many for "
+                        "categories: encode it as numbers."
                     )
                     raise LogError(Finding("E142", message, without_column(name, observations)))
     categories = {name: tuple(map(str, names)) for name, names in declared.items()}

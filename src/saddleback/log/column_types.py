@@ -25,9 +25,9 @@ EXPECTED = {
 
 def is_number(kind: Any) -> bool:
     """Whether an Arrow type is a number or a flag."""
-    return bool(
-        pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
-    )
+    types = pa.types
+    real = types.is_floating(kind) or types.is_decimal(kind)
+    return bool(real or types.is_integer(kind) or types.is_boolean(kind))
 
 
 def is_list(kind: Any) -> bool:

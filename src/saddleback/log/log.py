@@ -22,6 +22,7 @@ from saddleback.log.action_names import (
     action_name_findings,
     check_list_of_names,
     logged_actions,
+    with_whole_actions,
 )
 from saddleback.log.arrow_decode import Decoder
 from saddleback.log.categories import Categories, entry_names, find_categories
@@ -188,6 +189,8 @@ class Log:
             roles = common_roles(self.sources, declared)
         except LogError as error:
             findings = with_bandit_hint(error.findings)
+            action = columns.get("action", "action")
+            findings = with_whole_actions(findings, self.sources, action)
             reward = columns.get("reward", "reward")
             raise LogError(*with_values_of_rewards(findings, self.sources, reward)) from None
         if self.reward_values is not None:

@@ -420,7 +420,7 @@ class BadEpisodes:
 
 def finite_rows(rows: DecodedRows, without_reward: bool = False) -> BoolArray:
     """Return which rows are finite and have a complete next observation or none."""
-    finite = _is_number(rows.observations).all(axis=1)
+    finite: BoolArray = np.asarray(_is_number(rows.observations).all(axis=1))
     if not without_reward:
         finite &= _is_number(rows.rewards)
     if "action" in rows.tables:

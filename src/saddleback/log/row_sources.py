@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,9 @@ from saddleback.log.queries import open_query
 from saddleback.log.row_source import METADATA, RowSource, metadata_problem
 from saddleback.log.schema import ColumnRoles, Declared, resolve
 from saddleback.log.text_files import open_text, with_common_types
+
+INDEX = r"__index_level_\d+__"
+"""Name of the index of a pandas frame without one, which is no column."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +81,8 @@ def as_table(data: Any) -> Any:
             table = pa.table(data)
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise InvalidParameter(f"the table cannot be converted to Arrow: {error}.") from None
+        index = [name for name in table.column_names if re.fullmatch(INDEX, name)]
+        table = table.drop_columns(index) if index else table
         if table.schema.metadata:  # pandas stores its own
             table = table.replace_schema_metadata(None)
         return table

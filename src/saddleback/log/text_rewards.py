@@ -74,8 +74,11 @@ def with_values_of_rewards(
     about = [one for one in findings if one.code == "E143" and one.message.startswith(start)]
     if not about:
         return list(findings)
-    fix = _fix(_different_texts(sources, name), {})
-    return [replace(one, fix=fix) if one in about else one for one in findings]
+    texts = _different_texts(sources, name)
+    fix = _fix(texts, {})
+    message = f"column {name!r} contains text, such as {texts[0]!r}; rewards must be numbers."
+    changed = Finding("E143", message) if fix is None and texts else replace(about[0], fix=fix)
+    return [changed if one in about else one for one in findings]
 
 
 def _fix(texts: Sequence[str], values: Mapping[str, float]) -> Fix | None:
