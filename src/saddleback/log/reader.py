@@ -23,7 +23,7 @@ from saddleback.log.policy_query import check_policy_rows, query_policy
 from saddleback.log.propensity_models import CrossFittedPolicy, row_ids
 from saddleback.log.row_checks import RowChecks
 from saddleback.log.segmentation import Segment, Segmenter
-from saddleback.log.summary import LogSummary
+from saddleback.log.summary import LogSummary, undiscounted_error
 from saddleback.policies import Policy
 
 if TYPE_CHECKING:
@@ -100,12 +100,28 @@ class LogReader:
 
     def summary(self, gamma: float | None, mean_return: float | None) -> LogSummary:
         """Return the summary of the log after the last segment."""
-        findings, used = self.findings(), self._used or self.checks
+        log, split, used = self._log, self.segmenter, self._used or self.checks
+        findings = self.findings()
         if any(finding.is_error for finding in findings):
             used = self.checks  # of all rows
-        return LogSummary.of(
-            self._log, used, self.segmenter, self.altered, findings, gamma, mean_return
-        )
+        ended = split.terminated + (split.truncated if self._task else 0)
+        not_ended = split.terminated + split.truncated + split.stops - ended
+        if gamma == 1.0 and not_ended > 0:
+            findings = [undiscounted_error(not_ended / (ended + not_ended), split), *findings]
+        low, median = used.propensities.low, used.propensities.median
+        mean = used.reward_sum / max(1, used.n_rewards)
+        ranges = zip(log.roles.actions, used.action_range, strict=True)
+        return LogSummary(
+            rows=used.n_rows, episodes=used.n_episodes, terminated=split.terminated,
+            truncated=split.truncated, stops=split.stops, with_next=split.with_next,
+            lost=split.lost, reward=(used.reward_low, mean, used.reward_high), low=used.low,
+            high=used.high, propensity=None if median is None else (low, median),
+            mean_return=mean_return, actions=log.action_names,
+            taken=tuple(used.action_counts.tolist()), estimated=log.estimated,
+            findings=tuple(findings), calibration=tuple(log.calibration), altered=self.altered,
+            time_limit_steps=split.time_limit_steps,
+            action_range=tuple((name, *ends) for name, ends in ranges),
+        )  # fmt: skip
 
     def _add(self, rows: DecodedRows) -> Iterator[Segment]:
         """Return the segments that the next rows complete; none after an error."""

@@ -17,7 +17,6 @@ from saddleback.log.diagnostics import Finding
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from saddleback.log.row_checks import RowChecks
     from saddleback.log.segmentation import Segmenter
 
 
@@ -94,51 +93,6 @@ class LogSummary(Tabular):
     altered: AlteredRows = field(default_factory=AlteredRows)
     time_limit_steps: int | None = None
     action_range: tuple[tuple[str, float, float], ...] = ()
-
-    @classmethod
-    def of(
-        cls,
-        log: Any,
-        checks: RowChecks,
-        segmenter: Segmenter,
-        altered: AlteredRows,
-        findings: list[Finding],
-        gamma: float | None,
-        mean_return: float | None,
-    ) -> LogSummary:
-        """Return the summary of one pass over a log."""
-        ended = segmenter.terminated + (segmenter.truncated if log.time_limit == "task" else 0)
-        not_ended = segmenter.terminated + segmenter.truncated + segmenter.stops - ended
-        if gamma == 1.0 and not_ended > 0:
-            findings = [undiscounted_error(not_ended / (ended + not_ended), segmenter), *findings]
-        median = checks.propensities.median
-        propensity = None if median is None else (checks.propensities.low, median)
-        mean = checks.reward_sum / max(1, checks.n_rewards)
-        return cls(
-            rows=checks.n_rows,
-            episodes=checks.n_episodes,
-            terminated=segmenter.terminated,
-            truncated=segmenter.truncated,
-            stops=segmenter.stops,
-            with_next=segmenter.with_next,
-            lost=segmenter.lost,
-            reward=(checks.reward_low, mean, checks.reward_high),
-            low=checks.low,
-            high=checks.high,
-            propensity=propensity,
-            mean_return=mean_return,
-            actions=log.action_names,
-            taken=tuple(checks.action_counts.tolist()),
-            estimated=log.estimated,
-            findings=tuple(findings),
-            calibration=tuple(log.calibration),
-            altered=altered,
-            time_limit_steps=segmenter.time_limit_steps,
-            action_range=tuple(
-                (name, *ends)
-                for name, ends in zip(log.roles.actions, checks.action_range, strict=True)
-            ),
-        )
 
     @property
     def holds_decisions(self) -> bool:
