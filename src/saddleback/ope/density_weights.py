@@ -25,7 +25,7 @@ from saddleback.log.continuous_targets import ContinuousTarget
 from saddleback.ope.doubly_robust import CrossFitted
 from saddleback.ope.episode_weights import Trajectories
 from saddleback.ope.importance_sampling import RowValues, WeightReducer
-from saddleback.ope.log_pass import SegmentBatch, read_log
+from saddleback.ope.log_pass import Asked, SegmentBatch, read_log
 from saddleback.ope.slope import slope
 
 BANDWIDTHS = tuple(float(h) for h in np.geomspace(0.05, 1.6, 6))
@@ -123,6 +123,7 @@ def weigh_continuous(
     states: FloatArray,
     scale: FloatArray,
     q: dict[str, JointQ],
+    asked: Asked,
     progress: Progress | None = None,
 ) -> dict[str, Weighted]:
     """Weigh the episodes of a log for each target, in one pass.
@@ -135,6 +136,8 @@ def weigh_continuous(
         Some states of the log, and the scale of each entry of an action.
     q
         Control variates by target, of those that have a density.
+    asked
+        That of `read_log`.
     """
     jobs: dict[str, list[WeightReducer]] = {}
     kernels = set()
@@ -157,10 +160,7 @@ def weigh_continuous(
     reducers = [reducer for group in jobs.values() for reducer in group]
     if not reducers:
         return {}
-    read_log(
-        log, reducers, [reducer.target for reducer in reducers], progress=progress, checked=True,
-        mergeable=False,
-    )  # fmt: skip
+    read_log(log, reducers, targets, progress=progress, asked=asked, mergeable=False)
     results = {}
     for target in targets:
         episodes = [reducer.result(True) for reducer in jobs.get(target.name, ())]
