@@ -1,9 +1,10 @@
 """A campaign of faults, as one table.
 
-Run by ``make faults``; ``make faults TRIES=10000`` sets the number of tries. Each try damages an
-input at random (logs, columns, rows, saved files, studies, stores, policies, options), or kills a
-command or fills a disk while it writes. Writes ``results/faults.json`` with every try that ended
-badly. Outcomes are kept in ``results/faults.jsonl``: a run that was stopped continues.
+Run by ``make faults``; ``make faults TRIES=10000`` sets the number of tries. Hypothesis generates
+each try from a seed: it damages an input (logs, columns, rows, saved files, studies, stores,
+policies, options), or kills a command or fills a disk while it writes. One that ends badly is
+printed with the command that repeats it, and written to ``results/faults.json``. Outcomes are kept
+in ``results/faults.jsonl``: a run that was stopped continues.
 """
 
 from __future__ import annotations
@@ -163,21 +164,29 @@ def outcomes(
     trials: list[tuple[str, int]], jobs: int
 ) -> dict[tuple[str, int], tuple[str, str, float]]:
     """Return outcome, note and seconds of every try: those kept of this code, and new ones."""
+    import hypothesis
+    from benchmarks.faults import command
     from benchmarks.resumable import PACKAGE, appending, files_digest, stored_results
 
+    def print_bad(trial: tuple[str, int], outcome: str, note: str) -> None:
+        if outcome in BAD:
+            print(f"{outcome}: {command(*trial)}\n{note[-1500:]}", flush=True)
+
     sources = [path for folder in (PACKAGE, Path(__file__).parent) for path in folder.rglob("*.py")]
-    kept, code = Path("results/faults.jsonl"), files_digest(others=sorted(sources))
+    kept = Path("results/faults.jsonl")
+    code = f"{files_digest(others=sorted(sources))}, Hypothesis {hypothesis.__version__}"
     stored = stored_results(kept, code)
     done = {trial: stored[key] for trial in trials if (key := json.dumps(trial)) in stored}
     begun, before = time.monotonic(), len(done)
     if before:
         print(f"{before:,} tries of this code are kept in {kept}", flush=True)
+    for trial, (outcome, note, _) in done.items():
+        print_bad(trial, outcome, note)
     with appending(kept, code) as append:
         for trial, result in campaign([trial for trial in trials if trial not in done], jobs):
             done[trial] = result
             append(trial, result)
-            if result[0] in BAD:
-                print(f"{trial}: {result[0]}: {result[1][-1500:]}", flush=True)
+            print_bad(trial, *result[:2])
             if len(done) % 500 == 0:
                 print(f"{len(done):,} tries, {time.monotonic() - begun:.0f} s", flush=True)
     return done

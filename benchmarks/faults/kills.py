@@ -1,4 +1,4 @@
-"""Kills and full disks while files are written: the old file stays, or the new one is whole."""
+"""Strategies of kills and full disks while files are written: the old file or a whole one stays."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+from hypothesis import strategies as st
 
 import saddleback as sb
 from saddleback.errors import SaddlebackError
@@ -23,6 +24,7 @@ from saddleback.problems.synthetic_clinic import DOSES, SIGNS
 from saddleback.report.page import bundle
 
 from .logs import clean_bytes, clean_rows
+from .mutations import between
 from .studies import STUDY
 from .trial import Answer, Broken, Skip, Trial
 
@@ -113,21 +115,20 @@ def uninterrupted(words: tuple[str, ...]) -> tuple[dict[str, bytes], float]:
         return contents(folder / "out"), time.monotonic() - begun
 
 
-def killed(rng: np.random.Generator, folder: Path) -> Trial:
-    """Kill a command up to three times over old files, then let it finish."""
-    if not hasattr(os, "fork"):
-        return Trial("kill", _no_fork, Answer())
-    words = (EVALUATE, STATS, SWEEP)[rng.integers(3)]
-    files, duration = uninterrupted(words)
-    prepare(folder)
-    old = {name: b"old" for name in files} if words == EVALUATE else {}
-    for name, content in old.items():
-        (folder / "out" / name).write_bytes(content)
-    delays = duration * rng.uniform(0.0, 1.1, int(rng.integers(1, 4)))
+@st.composite
+def killed(draw: st.DrawFn) -> Trial:
+    """A command that is killed up to three times over old files, then finishes."""
+    words = draw(st.sampled_from((EVALUATE, STATS, SWEEP)))
+    moments = draw(st.lists(between(0.0, 1.1), min_size=1, max_size=3))
 
-    def use() -> Answer:
-        for delay in delays:
-            forked(words, folder, delay)
+    def use(folder: Path) -> Answer:
+        files, duration = uninterrupted(words)
+        prepare(folder)
+        old = {name: b"old" for name in files} if words == EVALUATE else {}
+        for name, content in old.items():
+            (folder / "out" / name).write_bytes(content)
+        for moment in moments:
+            forked(words, folder, moment * duration)
             for name, content in contents(folder / "out").items():
                 complete = (old.get(name), files.get(name))
                 grows = name == "store/SHA256SUMS"  # line by line
@@ -138,13 +139,19 @@ def killed(rng: np.random.Generator, folder: Path) -> Trial:
         status = forked(words, folder)
         if status not in (0, 3, 4):
             raise Broken(f"{words[0]} ends with {status} after a kill")
-        return Answer({name: set(c.split(b"\n")) for name, c in contents(folder / "out").items()})
+        return _lines(contents(folder / "out"))
 
-    expected = {name: set(content.split(b"\n")) for name, content in files.items()}
-    return Trial(f"kill {words[0]} after {delays.round(3).tolist()} s", use, Answer(expected))
+    damage = f"kill {words[0]} after {np.round(moments, 3).tolist()} of its time"
+    if not hasattr(os, "fork"):
+        return Trial(damage, _no_fork, Answer)
+    return Trial(damage, use, lambda: _lines(uninterrupted(words)[0]))
 
 
-def _no_fork() -> Answer:
+def _lines(files: dict[str, bytes]) -> Answer:
+    return Answer({name: set(content.split(b"\n")) for name, content in files.items()})
+
+
+def _no_fork(folder: Path) -> Answer:
     raise Skip("needs os.fork")
 
 
@@ -206,13 +213,14 @@ def small_disk(folder: Path, size: int) -> Iterator[Path]:
         subprocess.run(["umount", str(place)], check=True)
 
 
-def full_disk(rng: np.random.Generator, folder: Path) -> Trial:
-    """Write an output over an old one where there is not enough room, then where there is."""
-    name = sorted(OUTPUTS)[rng.integers(len(OUTPUTS))]
-    room = int(rng.integers(0, 30)) * 4096
+@st.composite
+def full_disk(draw: st.DrawFn) -> Trial:
+    """An output over an old one where there is not enough room, then where there is."""
+    name = draw(st.sampled_from(sorted(OUTPUTS)))
+    room = 4096 * draw(st.integers(0, 29))
     write = OUTPUTS[name]
 
-    def use() -> Answer:
+    def use(folder: Path) -> Answer:
         write(folder / name)
         expected = (folder / name).read_bytes()
         with small_disk(folder, 1 << 20) as disk:
@@ -237,4 +245,4 @@ def full_disk(rng: np.random.Generator, folder: Path) -> Trial:
             raise error
         return Answer("written")
 
-    return Trial(f"{name} with {room} bytes left", use, Answer("written"))
+    return Trial(f"{name} with {room} bytes left", use, lambda: Answer("written"))

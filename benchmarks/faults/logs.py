@@ -1,21 +1,25 @@
-"""Faults of logs: bytes of a Parquet file, columns, and rows."""
+"""Strategies of damaged logs: bytes of files, columns, and rows, in every format that is read."""
 
 from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.feather
 import pyarrow.parquet as pq
+from hypothesis import strategies as st
 
 import saddleback as sb
 from saddleback.ope import Evaluation
 from saddleback.problems.synthetic_clinic import DOSES, SIGNS, clinic, earlier
 
-from .mutations import change_data, damage_bytes
+from .mutations import changed_data, damaged
 from .row_faults import ROW_FAULTS
 from .trial import Answer, Trial
 
@@ -60,66 +64,157 @@ def clean_bytes() -> bytes:
         return log.write(Path(folder) / "log.parquet", gamma=GAMMA).read_bytes()
 
 
-def read_file(path: Path) -> Answer:
-    """Evaluate a log in a file."""
-    return answer_of(sb.Log(path, observations=SIGNS, actions=DOSES))
+def read(data: Any) -> Answer:
+    """Evaluate a log: a table, or a file."""
+    return answer_of(sb.Log(data, observations=SIGNS, actions=DOSES))
 
 
-def damaged_bytes(rng: np.random.Generator, folder: Path) -> Trial:
-    """Damage the file of a log."""
+@st.composite
+def damaged_bytes(draw: st.DrawFn) -> Trial:
+    """The damaged file of a log."""
+    damage, content = draw(damaged(clean_bytes()))
+
+    def use(folder: Path) -> Answer:
+        path = folder / "log.parquet"
+        path.write_bytes(content)
+        return read(path)
+
+    return Trial(damage, use, reference)
+
+
+def _arrays(table: Any, folder: Path, cut: int) -> Any:
+    return {name: column.to_numpy() for name, column in zip(
+        table.column_names, table.columns, strict=True)}  # fmt: skip
+
+
+def _pandas(table: Any, folder: Path, cut: int) -> Any:
+    return table.to_pandas()
+
+
+def _polars(table: Any, folder: Path, cut: int) -> Any:
+    import polars
+
+    return polars.from_arrow(table)
+
+
+def _chunks(table: Any, folder: Path, cut: int) -> Any:
+    return pa.concat_tables([table.slice(0, cut), table.slice(cut, 0), table.slice(cut)])
+
+
+def _parquet(table: Any, folder: Path, cut: int) -> Any:
     path = folder / "log.parquet"
-    damage, content = damage_bytes(rng, clean_bytes())
-    path.write_bytes(content)
-    return Trial(damage, lambda: read_file(path), reference())
+    with pq.ParquetWriter(path, table.schema) as writer:
+        writer.write_table(table, row_group_size=cut + 1)
+        writer.write_table(table.slice(0, 0))
+    return path
+
+
+def _folder(table: Any, folder: Path, cut: int) -> Any:
+    (folder / "log").mkdir()
+    for name, part in (("1", table.slice(0, cut)), ("2", table.slice(cut))):
+        pq.write_table(part, folder / "log" / f"{name}.parquet")
+    return folder / "log"
+
+
+def _feather(table: Any, folder: Path, cut: int) -> Any:
+    pyarrow.feather.write_feather(table, folder / "log.feather", chunksize=cut + 1)
+    return folder / "log.feather"
+
+
+def _stream(table: Any, folder: Path, cut: int) -> Any:
+    with pa.ipc.new_stream(folder / "log.arrow", table.schema) as writer:
+        writer.write_table(table, max_chunksize=cut + 1)
+    return folder / "log.arrow"
+
+
+def _csv(table: Any, folder: Path, cut: int) -> Any:
+    pyarrow.csv.write_csv(table, folder / "log.csv")
+    return folder / "log.csv"
+
+
+def _json(table: Any, folder: Path, cut: int) -> Any:
+    lines = (json.dumps(row, default=str) for row in table.to_pylist())
+    (folder / "log.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    return folder / "log.jsonl"
+
+
+PLACES: dict[str, Callable[[Any, Path, int], Any]] = {
+    "a table": lambda table, folder, cut: table, "arrays": _arrays, "pandas": _pandas,
+    "polars": _polars, "chunks": _chunks, "Parquet": _parquet, "a folder": _folder,
+    "Feather": _feather, "a stream": _stream, "CSV": _csv, "JSON lines": _json,
+}  # fmt: skip
+"""Forms of a log: functions of a table, a folder and a row to cut at."""
+
+
+@st.composite
+def evaluated(draw: st.DrawFn, damage: str, table: Any) -> Trial:
+    """The evaluation of a damaged table in any form."""
+    place = draw(st.sampled_from(("a table", "Parquet", *PLACES)))
+    cut = draw(st.integers(0, len(table)))
+
+    def use(folder: Path) -> Answer:
+        try:
+            data = PLACES[place](table, folder, cut)
+        except Exception:  # the form has no such columns
+            data = table
+        return read(data)
+
+    return Trial(f"{damage}, as {place} cut at {cut}", use, reference)
 
 
 KINDS = (
     pa.int8(), pa.int32(), pa.uint8(), pa.uint64(), pa.float16(), pa.float32(), pa.string(),
     pa.large_string(), pa.string_view(), pa.binary(), pa.bool_(), pa.date32(), pa.timestamp("us"),
-    pa.decimal128(20, 6), pa.null(), pa.dictionary(pa.int32(), pa.string()), pa.list_(pa.float64()),
-    pa.list_(pa.float64(), 2), pa.struct([("x", pa.float64())]),
+    pa.timestamp("ns", "Asia/Kathmandu"), pa.time64("us"), pa.duration("s"), pa.decimal128(20, 6),
+    pa.decimal256(60, 20), pa.null(), pa.dictionary(pa.int32(), pa.string()), pa.binary(8),
+    pa.dictionary(pa.int8(), pa.float64()), pa.list_(pa.float64()), pa.list_(pa.float64(), 2),
+    pa.list_(pa.list_(pa.float64())), pa.large_list(pa.string()), pa.struct([("x", pa.float64())]),
+    pa.map_(pa.string(), pa.float64()), pa.uuid(), pa.month_day_nano_interval(),
+    pa.run_end_encoded(pa.int32(), pa.float64()), pa.dense_union([pa.field("x", pa.int8())]),
+    pa.bool8(), pa.list_view(pa.float64()), pa.json_(pa.string()),
 )  # fmt: skip
 
+NAMES = ("", "x", "obs_0", "mu_0", "\u202e", "pi_7", "\0", "a" * 10_000, "phi_0", "next_hr")
 
-def wrong_columns(rng: np.random.Generator, folder: Path) -> Trial:
-    """Change the type or name of a column, repeat or remove it, or change the metadata."""
-    table, path = clean_rows(), folder / "log.parquet"
-    place = int(rng.integers(table.num_columns))
+METADATA = {"actions": list(DOSES), "gamma": GAMMA, "provenance": {"command": "x"}}
+
+
+@st.composite
+def wrong_columns(draw: st.DrawFn) -> Trial:
+    """A log with a column of another type or name, twice or not at all, or other metadata."""
+    table = clean_rows()
+    place = draw(st.integers(0, table.num_columns - 1))
     name = table.column_names[place]
-    kind = ("type", "name", "repeat", "remove", "metadata", "nulls", "chunks")[rng.integers(7)]
+    kinds = ("type", "type", "name", "repeat", "remove", "metadata", "nulls", "order")
+    kind = draw(st.sampled_from(kinds))
     damage = f"{kind} {name}"
     if kind == "type":
-        other = KINDS[rng.integers(len(KINDS))]
-        table = table.set_column(place, name, _cast(table[name], other))
+        other = draw(st.sampled_from(KINDS))
+        table = table.set_column(place, pa.field(name, other), _cast(table[name], other))
         damage += f" {other}"
     elif kind == "name":
         names = list(table.column_names)
-        names[place] = (name.upper(), name + " ", "", "x", "obs_0", "mu_0", "\u202e", "pi_7")[
-            rng.integers(8)
-        ]
+        odd = st.sampled_from((name.upper(), name + " ", *NAMES)) | st.text(max_size=5)
+        names[place] = draw(odd)
         table = table.rename_columns(names)
-        damage += f" -> {names[place]!r}"
+        damage += f" -> {names[place]!r:.50}"
     elif kind == "repeat":
         table = pa.table([*table, table[name]], names=[*table.column_names, name])
     elif kind == "remove":
         table = table.remove_column(place)
     elif kind == "metadata":
-        plain = {"actions": list(DOSES), "gamma": GAMMA, "provenance": {"command": "x"}}
-        damage, other = change_data(rng, plain)
-        text = json.dumps(other).encode() if rng.random() < 0.8 else b"[" * int(rng.integers(1e5))
+        damage, other = draw(changed_data(METADATA))
+        brackets = st.integers(1, 100_000).map(lambda n: b"[" * n)
+        text = draw(st.just(json.dumps(other).encode()) | brackets | st.binary(max_size=20))
         table = table.replace_schema_metadata({b"saddleback": text})
     elif kind == "nulls":
         column = table[name].to_pylist()
-        for row in rng.integers(0, len(column), 3):
+        for row in draw(st.lists(st.integers(0, len(column) - 1), min_size=1, max_size=3)):
             column[row] = None
         table = table.set_column(place, name, pa.array(column, table[name].type))
     else:
-        cut = int(rng.integers(1, len(table)))
-        table = pa.concat_tables([table.slice(0, cut), table.slice(cut)])
-    if rng.random() < 0.5:
-        return Trial(damage, lambda: _read_table(table), reference())
-    pq.write_table(table, path, row_group_size=int(rng.integers(1, len(table))))
-    return Trial(f"{damage}, file", lambda: read_file(path), reference())
+        table = table.select(draw(st.permutations(table.column_names)))
+    return draw(evaluated(damage, table))
 
 
 def _cast(column: Any, kind: Any) -> Any:
@@ -128,31 +223,27 @@ def _cast(column: Any, kind: Any) -> Any:
         other = column.cast(kind)
         if not pa.types.is_boolean(kind) or other.cast(column.type).equals(column):
             return other
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+    except (pa.ArrowException, NotImplementedError):
         pass
     return pa.nulls(len(column), kind)
 
 
-def _read_table(table: Any) -> Answer:
-    return answer_of(sb.Log(table, observations=SIGNS, actions=DOSES))
-
-
-def wrong_rows(rng: np.random.Generator, folder: Path) -> Trial:
-    """Drop, repeat, reorder or change rows."""
-    fault = ROW_FAULTS[rng.integers(len(ROW_FAULTS))]
+@st.composite
+def wrong_rows(draw: st.DrawFn) -> Trial:
+    """A log with rows dropped, repeated, in another order or changed."""
+    fault = draw(st.sampled_from(ROW_FAULTS))
     data = {name: column.to_numpy().copy() for name, column in zip(
         clean_rows().column_names, clean_rows().columns, strict=True)}  # fmt: skip
-    data = fault(data, rng)
-    if rng.random() < 0.3:  # the same in two files, sometimes in the wrong order or repeated
-        cut = int(rng.integers(len(data["reward"]) + 1))
+    table = pa.table(fault(draw, data))
+    if draw(st.integers(0, 3)):
+        return draw(evaluated(fault.__name__, table))
+    cut = draw(st.integers(0, len(table)))  # two files, sometimes in the wrong order or repeated
+    order = draw(st.sampled_from(((0, 1), (0, 1), (1, 0), (0, 1, 0))))
+
+    def use(folder: Path) -> Answer:
         paths = [folder / "1.parquet", folder / "2.parquet"]
-        for path, part in zip(paths, (slice(0, cut), slice(cut, None)), strict=True):
-            pq.write_table(pa.table({n: column[part] for n, column in data.items()}), path)
-        order = ((0, 1), (0, 1), (1, 0), (0, 1, 0))[rng.integers(4)]
-        files = [paths[k] for k in order]
-        return Trial(
-            f"{fault.__name__}, files {order} cut at {cut}",
-            lambda: answer_of(sb.Log(files, observations=SIGNS, actions=DOSES)),
-            reference(),
-        )
-    return Trial(fault.__name__, lambda: _read_table(pa.table(data)), reference())
+        for path, part in zip(paths, (table.slice(0, cut), table.slice(cut)), strict=True):
+            pq.write_table(part, path)
+        return read([paths[k] for k in order])
+
+    return Trial(f"{fault.__name__}, files {order} cut at {cut}", use, reference)

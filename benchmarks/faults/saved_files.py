@@ -1,4 +1,4 @@
-"""Damage to saved results, statistics and systems."""
+"""Strategies of damage to saved results, statistics and systems."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import io
 import json
 import tempfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from hypothesis import strategies as st
 
 import saddleback as sb
 from saddleback._json import json_text
@@ -19,7 +22,7 @@ from saddleback.ope.result_schema import digest
 from saddleback.ope.statistics_io import packed_statistics
 from saddleback.ope.text_report import format_result_verbose
 
-from .mutations import change_data, damage_bytes
+from .mutations import changed_data, damaged
 from .trial import Answer, Trial, printed
 
 
@@ -44,32 +47,9 @@ def folder_of_files() -> dict[str, bytes]:
         }
 
 
-def explain(path: Path) -> Answer:
+def explained(path: Path) -> Answer:
     """Return the text of a saved result."""
     return Answer(content=format_result_verbose(read_result(path)))
-
-
-def damaged_result(rng: np.random.Generator, folder: Path) -> Trial:
-    """Damage the bytes or the data of a saved result; a forged digest is the editor's."""
-    path, content = folder / "result.json", folder_of_files()["result"]
-    path.write_bytes(content)
-    reference = explain(path)
-    if rng.random() < 0.5:
-        damage, content = damage_bytes(rng, content)
-    else:
-        damage, plain = change_data(rng, json.loads(content))
-        if rng.random() < 0.5 and isinstance(plain, dict) and "digest" in plain:
-            plain["digest"], damage = digest(plain), f"{damage}, digest forged"
-        content = json.dumps(plain).encode()
-    path.write_bytes(content)
-    if "forged" not in damage:
-        return Trial(damage, lambda: explain(path), reference)
-    return Trial(damage, lambda: _edited(explain(path)), reference)
-
-
-def _edited(answer: Answer) -> Answer:
-    """Mark the answer of a file with a valid digest: whoever wrote it meant what it holds."""
-    return Answer(answer.content, notes=frozenset({"forged"}))
 
 
 def evaluated(path: Path) -> Answer:
@@ -77,56 +57,91 @@ def evaluated(path: Path) -> Answer:
     return printed("evaluate", path)
 
 
-def damaged_statistics(rng: np.random.Generator, folder: Path) -> Trial:
-    """Damage the bytes of saved statistics, or change an array or a setting and renew its hash."""
-    path = folder / "day.stats"
-    path.write_bytes(folder_of_files()["statistics"])
-    reference = evaluated(path)
-    if rng.random() < 0.5:
-        damage, content = damage_bytes(rng, folder_of_files()["statistics"])
-        path.write_bytes(content)
-        return Trial(damage, lambda: evaluated(path), reference)
-    damage = _forge(rng, folder_of_files()["statistics"], path)
-    return Trial(damage, lambda: _edited(evaluated(path)), reference)
-
-
-def damaged_system(rng: np.random.Generator, folder: Path) -> Trial:
-    """Damage the bytes of a saved system, or change an array or its rule and renew its hash."""
-    path = folder / "system.npz"
-    path.write_bytes(folder_of_files()["system"])
-    reference = _loaded(path)
-    if rng.random() < 0.5:
-        damage, content = damage_bytes(rng, folder_of_files()["system"])
-        path.write_bytes(content)
-        return Trial(damage, lambda: _loaded(path), reference)
-    damage = _forge(rng, folder_of_files()["system"], path)
-    return Trial(damage, lambda: _edited(_loaded(path)), reference)
-
-
-def _loaded(path: Path) -> Answer:
+def loaded(path: Path) -> Answer:
+    """Return a saved system as text."""
     return Answer(content=repr(sb.system.load(path)))
 
 
-def _forge(rng: np.random.Generator, content: bytes, path: Path) -> str:
-    """Write a file with one change and a valid hash; return what was changed."""
+USES: dict[str, Callable[[Path], Answer]] = {
+    "result": explained, "statistics": evaluated, "system": loaded,
+}  # fmt: skip
+"""What reads each file."""
+
+
+@functools.cache
+def undamaged(kind: str) -> Answer:
+    """Return what is read from a file without damage."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / kind).write_bytes(folder_of_files()[kind])
+        return USES[kind](Path(folder) / kind)
+
+
+def _trial(kind: str, damage: str, content: bytes, forged: bool = False) -> Trial:
+    """Return the use of a file; one with a valid digest says what its editor meant."""
+
+    def use(folder: Path) -> Answer:
+        path = folder / kind
+        path.write_bytes(content)
+        answer = USES[kind](path)
+        return Answer(answer.content, notes=frozenset({"forged"})) if forged else answer
+
+    return Trial(damage, use, lambda: undamaged(kind))
+
+
+@st.composite
+def damaged_result(draw: st.DrawFn) -> Trial:
+    """A saved result with damaged bytes or changed data, sometimes with a digest of these."""
+    content = folder_of_files()["result"]
+    if draw(st.booleans()):
+        return _trial("result", *draw(damaged(content)))
+    damage, plain = draw(changed_data(json.loads(content)))
+    forged = isinstance(plain, dict) and "digest" in plain and draw(st.booleans())
+    if forged:
+        plain["digest"] = digest(plain)
+    return _trial("result", f"{damage}{', forged' * forged}", json.dumps(plain).encode(), forged)
+
+
+@st.composite
+def damaged_arrays(draw: st.DrawFn, kind: str) -> Trial:
+    """Saved statistics or a system with damaged bytes, or with a change and a hash of it."""
+    content = folder_of_files()[kind]
+    if draw(st.booleans()):
+        return _trial(kind, *draw(damaged(content)))
+    return _trial(kind, *draw(_forged(content)), forged=True)
+
+
+def _array(array: Any) -> st.SearchStrategy[Any]:
+    """Arrays of another shape, type or content."""
+    shape = np.shape(array)
+    return st.sampled_from((
+        array[:0] if array.ndim else array, array[None], np.zeros_like(array), array.astype(str),
+        array.astype(complex), np.zeros((*shape[:-1], 0)), np.full(shape, np.nan),
+        np.zeros(shape, "M8[s]"), np.asfortranarray(array), np.full(shape, -1), array != 0,
+        np.full(shape, np.inf), array.astype(">f4"), np.zeros(shape, [("x", "f8")]), array.ravel(),
+        np.full(shape, 2**63, np.uint64),
+    ))  # fmt: skip
+
+
+@st.composite
+def _forged(draw: st.DrawFn, content: bytes) -> tuple[str, bytes]:
+    """What was changed, and a file with one change and a valid hash."""
     with np.load(io.BytesIO(content)) as file:
         arrays = dict(file)
     metadata = json.loads(str(arrays.pop("words")))
     del arrays["digest"]
-    if rng.random() < 0.5:
-        damage, metadata = change_data(rng, metadata)
+    if draw(st.booleans()):
+        damage, metadata = draw(changed_data(metadata))
     else:
-        name = sorted(arrays)[rng.integers(len(arrays))]
-        array, kind = arrays[name], int(rng.integers(8))
-        arrays[name] = (
-            array[:0] if array.ndim else array, array[None], np.zeros_like(array),
-            array.astype(str), array.astype(complex), np.zeros((*array.shape[:-1], 0)),
-            np.full(array.shape, np.nan), np.zeros(array.shape, "M8[s]"),
-        )[kind]  # fmt: skip
-        damage = f"array {name}, {kind}"
+        name = draw(st.sampled_from(sorted(arrays)))
+        if draw(st.integers(0, 9)) == 0:
+            damage = f"no array {name}"
+            del arrays[name]
+        else:
+            arrays[name] = draw(_array(arrays[name]))
+            damage = f"array {name} {arrays[name].dtype} {arrays[name].shape}"
+    buffer = io.BytesIO()
     try:
-        with path.open("w+b") as file:
-            pack(file, metadata, arrays)
+        pack(buffer, metadata, arrays)
     except (TypeError, ValueError, zipfile.BadZipFile):
-        path.write_bytes(content[:100])
-    return damage
+        return damage, content[:100]
+    return damage, buffer.getvalue()

@@ -1,4 +1,4 @@
-"""Changed study files, and damaged folders of results."""
+"""Strategies of changed study files, and of damaged folders of results."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import shutil
 import tempfile
 from pathlib import Path
 
-import numpy as np
+from hypothesis import strategies as st
 
 from saddleback.sweep import Store, read_study, run_study
 
-from .mutations import change_data, change_text, damage_bytes
+from .mutations import changed_data, changed_text, damaged
 from .trial import Answer, Trial
 
 STUDY = """\
@@ -50,20 +50,29 @@ label = "ES"
 """
 
 
-def changed_study(rng: np.random.Generator, folder: Path) -> Trial:
-    """Change the text of a study; a valid change is another study, which its manifest states."""
-    path = folder / "study.toml"
-    path.write_text(STUDY, encoding="utf-8")
-    reference = _settings(path)
-    damage, text = change_text(rng, STUDY)
-    if rng.random() < 0.3:
-        more, text = change_text(rng, text)
+@st.composite
+def changed_study(draw: st.DrawFn) -> Trial:
+    """A changed text of a study; a valid change is another study, which its manifest states."""
+    damage, text = draw(changed_text(STUDY))
+    if draw(st.integers(0, 2)) == 0:
+        more, text = draw(changed_text(text))
         damage = f"{damage}; {more}"
+
+    def use(folder: Path) -> Answer:
+        return _settings(folder, text)
+
+    return Trial(damage, use, _original)
+
+
+@functools.cache
+def _original() -> Answer:
+    with tempfile.TemporaryDirectory() as folder:
+        return Answer(_settings(Path(folder), STUDY).content)
+
+
+def _settings(folder: Path, text: str) -> Answer:
+    path = folder / "study.toml"
     path.write_text(text, encoding="utf-8")
-    return Trial(damage, lambda: _settings(path), Answer(reference.content))
-
-
-def _settings(path: Path) -> Answer:
     return Answer(json.dumps(read_study(path).as_dict()), notes=frozenset({"stated"}))
 
 
@@ -77,35 +86,49 @@ def finished() -> Path:
     return folder
 
 
-def damaged_store(rng: np.random.Generator, folder: Path) -> Trial:
-    """Damage, remove or exchange files of a store, then run the study again."""
-    shutil.copytree(finished(), folder, dirs_exist_ok=True)
-    out = folder / "results"
-    reference = _rows(Store.load(out))
-    files = sorted(path for path in out.rglob("*") if path.is_file())
+@functools.cache
+def finished_rows() -> Answer:
+    """Return the results of the finished store."""
+    return _rows(Store.load(finished() / "results"))
+
+
+@st.composite
+def damaged_store(draw: st.DrawFn) -> Trial:
+    """A store with damaged, removed or exchanged files, whose study is run again."""
+    results = finished() / "results"
+    names = sorted(path.relative_to(results) for path in results.rglob("*") if path.is_file())
+    contents = {name: (results / name).read_bytes() for name in names}
     damages = []
-    for _ in range(int(rng.integers(1, 4))):
-        path = files[rng.integers(len(files))]
-        kind = ("bytes", "remove", "exchange", "empty", "data")[rng.integers(5)]
-        if kind == "data" and path.suffix == ".json" and path.exists():
+    for _ in range(draw(st.integers(1, 3))):
+        name = draw(st.sampled_from(sorted(contents)))
+        kind = draw(st.sampled_from(("bytes", "remove", "exchange", "empty", "data", "folder")))
+        if kind == "data" and name.suffix == ".json":
             try:
-                text, plain = change_data(rng, json.loads(path.read_bytes()))
+                plain = json.loads(contents[name])
             except ValueError:
                 continue
-            path.write_text(json.dumps(plain), encoding="utf-8")
-            kind = text
+            kind, plain = draw(changed_data(plain))
+            contents[name] = json.dumps(plain).encode()
         elif kind == "remove":
-            path.unlink(missing_ok=True)
-        elif kind == "exchange" and path.exists():
-            path.write_bytes(files[rng.integers(len(files))].read_bytes())
+            del contents[name]
+        elif kind == "folder":
+            contents[name / "x"] = contents.pop(name)
+        elif kind == "exchange":
+            contents[name] = contents[draw(st.sampled_from(sorted(contents)))]
         elif kind == "empty":
-            path.write_bytes(b"")
-        elif path.exists() and path.stat().st_size:
-            kind, content = damage_bytes(rng, path.read_bytes())
-            path.write_bytes(content)
-        damages.append(f"{kind} {path.name}")
-        files = [path for path in files if path.exists()]
-    return Trial("; ".join(damages), lambda: _resumed(folder), reference)
+            contents[name] = b""
+        elif contents[name]:
+            kind, contents[name] = draw(damaged(contents[name]))
+        damages.append(f"{kind} {name}")
+
+    def use(folder: Path) -> Answer:
+        (folder / "study.toml").write_text(STUDY, encoding="utf-8")
+        for name, content in contents.items():
+            (folder / "results" / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / "results" / name).write_bytes(content)
+        return _resumed(folder)
+
+    return Trial("; ".join(damages), use, finished_rows)
 
 
 def _rows(store: Store) -> Answer:

@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner
@@ -48,11 +49,21 @@ class Answer:
 
 @dataclass(frozen=True)
 class Trial:
-    """A damaged input: what was done to it, how to use it, and the answer without damage."""
+    """A damaged input, as the strategies generate it.
+
+    Attributes
+    ----------
+    damage
+        What was done.
+    use
+        Uses the input, in an empty folder.
+    reference
+        Returns the answer without damage.
+    """
 
     damage: str
-    use: Callable[[], Answer]
-    reference: Answer
+    use: Callable[[Path], Answer]
+    reference: Callable[[], Answer]
 
 
 class Skip(Exception):
@@ -63,10 +74,10 @@ class Broken(Exception):
     """A promise was not kept, such as that an old file survives; counts as a traceback."""
 
 
-def judge(trial: Trial) -> tuple[Outcome, str]:
+def judge(trial: Trial, reference: Answer, folder: Path) -> tuple[Outcome, str]:
     """Use a damaged input; return the outcome and its description."""
     try:
-        answer = trial.use()
+        answer = trial.use(folder)
     except SaddlebackError as error:
         message = str(error)
         clear = len(message) > 10 and "Traceback" not in message
@@ -75,8 +86,7 @@ def judge(trial: Trial) -> tuple[Outcome, str]:
         return Outcome.SKIPPED, str(reason)
     except Exception:
         return Outcome.TRACEBACK, f"{trial.damage}\n{traceback.format_exc()}"
-    outcome = compare(answer, trial.reference)
-    return outcome, f"{trial.damage}: {answer.value} for {trial.reference.value}"
+    return compare(answer, reference), f"{trial.damage}: {answer.value} for {reference.value}"
 
 
 def printed(*words: Any) -> Answer:

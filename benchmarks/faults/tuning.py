@@ -1,17 +1,17 @@
-"""Odd values of what a user tunes: no verdict may be usable and wrong because of it."""
+"""Strategies of odd values of what a user tunes: no verdict may be usable and wrong by it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from hypothesis import strategies as st
 
 import saddleback as sb
 from saddleback.problems.synthetic_clinic import DOSES, SIGNS, earlier
 
 from .logs import FEATURES, GAMMA, clean_rows, notes_of, reference
+from .mutations import between
 from .trial import Answer, Trial
 
 CENTRE, REACH = np.array([100.0, 90.0, 6.0]), np.array([50.0, 40.0, 6.0])
@@ -22,62 +22,52 @@ READING = ("min_prob", "fill_reward", "episodes_end")
 """Options of the log, rather than of its evaluation."""
 
 
-def _power(rng: np.random.Generator, low: float, high: float) -> float:
-    return float(10.0 ** rng.uniform(low, high))
+def _power(low: float, high: float) -> st.SearchStrategy[float]:
+    return between(low, high).map(lambda exponent: float(10.0**exponent))
 
 
-def _rule(rng: np.random.Generator) -> dict[str, Any]:
-    name = ("GES", "GTB", "GRetrace", "GQ")[rng.integers(4)]
-    lam = (0.0, 1.0, rng.uniform())[rng.integers(3)]
-    return {"rule": f"{name}:{lam:.3f}"}
-
-
-def _features(rng: np.random.Generator) -> dict[str, Any]:
-    return {
-        "features": ("polynomial:1", "polynomial:2", "polynomial:3", "tiles:1x1", "tiles:2x2",
-                     "tiles:4x4", "fourier:1", "fourier:2", "rbf:3", "hash:500")[rng.integers(10)]
-    }  # fmt: skip
-
-
-def _box(rng: np.random.Generator) -> dict[str, Any]:
-    reach = REACH * _power(rng, -3, 4)
-    centre = CENTRE + REACH * rng.normal(size=3) * (rng.random() < 0.5)
+@st.composite
+def _box(draw: st.DrawFn) -> dict[str, Any]:
+    reach = REACH * draw(_power(-3, 4))
+    shift = st.tuples(*[between(-2.0, 2.0)] * 3)
+    centre = CENTRE + REACH * draw(st.just((0.0, 0.0, 0.0)) | shift)
     return {"low": centre - reach, "high": centre + reach}
 
 
-def _missing_rewards(rng: np.random.Generator) -> dict[str, Any]:
-    fill = (0.0, rng.normal(), 100 * rng.normal(), -9999.0)[rng.integers(4)]
-    return {"missing": _power(rng, -3, 0), "fill_reward": float(fill)}
+KNOBS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
+    "ridge": st.fixed_dictionaries({"ridge": _power(-12, 6)}),
+    "min_prob": st.fixed_dictionaries({"min_prob": _power(-6, 0)}),
+    "rule": st.builds(
+        "{}:{:.3f}".format, st.sampled_from(("GES", "GTB", "GRetrace", "GQ")),
+        st.sampled_from((0.0, 1.0)) | between(0.0, 1.0),
+    ).map(lambda rule: {"rule": rule}),
+    "features": st.fixed_dictionaries({"features": st.sampled_from((
+        "polynomial:1", "polynomial:2", "polynomial:3", "tiles:1x1", "tiles:2x2", "tiles:4x4",
+        "fourier:1", "fourier:2", "rbf:3", "hash:500",
+    ))}),
+    "box": _box(),
+    "fill_reward": st.fixed_dictionaries({
+        "missing": _power(-3, 0),
+        "fill_reward": st.sampled_from((0.0, -9999.0)) | between(-2.0, 2.0)
+        | between(-200.0, 200.0),
+    }),
+    "episodes_end": st.fixed_dictionaries({
+        "lost": _power(-2, 0), "episodes_end": st.sampled_from(("terminated", "truncated")),
+    }),
+    "draws": st.fixed_dictionaries({"draws": st.sampled_from((20, 50))}),
+    "shared": st.just({"shared": True}),
+}  # fmt: skip
+"""Strategies of options, by name."""
 
 
-def _lost_ends(rng: np.random.Generator) -> dict[str, Any]:
-    return {
-        "lost": _power(rng, -2, 0),
-        "episodes_end": ("terminated", "truncated")[rng.integers(2)],
-    }
-
-
-KNOBS: dict[str, Callable[[np.random.Generator], dict[str, Any]]] = {
-    "ridge": lambda rng: {"ridge": _power(rng, -12, 6)},
-    "min_prob": lambda rng: {"min_prob": _power(rng, -6, 0)},
-    "rule": _rule,
-    "features": _features,
-    "box": _box,
-    "fill_reward": _missing_rewards,
-    "episodes_end": _lost_ends,
-    "draws": lambda rng: {"draws": int(rng.choice([20, 50]))},
-    "shared": lambda rng: {"shared": True},
-}
-"""Options by name, as functions of a generator."""
-
-
-def odd_tuning(rng: np.random.Generator, folder: Path) -> Trial:
-    """Evaluate a log with one, two or three settings at random, many of them absurd."""
-    names = rng.choice(sorted(KNOBS), int(rng.integers(1, 4)), replace=False)
+@st.composite
+def odd_tuning(draw: st.DrawFn) -> Trial:
+    """An evaluation of a log with one, two or three settings at random, many of them absurd."""
     options: dict[str, Any] = {"features": FEATURES}
-    for name in names:
-        options |= KNOBS[name](rng)
-    return Trial(f"{options}", lambda: _tuned(options), reference())
+    names = st.lists(st.sampled_from(sorted(KNOBS)), min_size=1, max_size=3, unique=True)
+    for name in draw(names):
+        options |= draw(KNOBS[name])
+    return Trial(f"{options}", lambda folder: _tuned(dict(options)), reference)
 
 
 def _tuned(options: dict[str, Any]) -> Answer:

@@ -20,14 +20,16 @@ except ImportError:  # Windows
 
 
 def expand_pattern(name: str) -> list[str]:
-    """Return the paths that match a glob pattern; a name without wildcards is returned as it is.
+    """Return the paths that match a glob pattern; the name itself if a file has it.
 
     Examples
     --------
     >>> expand_pattern("day1.parquet"), expand_pattern("nowhere/*.parquet")
     (['day1.parquet'], [])
     """
-    return sorted(glob.glob(name, recursive=True)) if glob.has_magic(name) else [name]
+    if os.path.lexists(name) or not glob.has_magic(name):
+        return [name]
+    return sorted(glob.glob(name, recursive=True))
 
 
 FORMATS = {
@@ -59,11 +61,12 @@ def usual_format(name: str) -> tuple[str | None, str | None]:
 def log_files(name: str) -> list[str]:
     """Return the files of a log in a folder, or a list of the file itself.
 
-    These are its Parquet files; if there are none, all files with an extension in `FORMATS`.
+    These are its Parquet files; if there are none, all files with an extension in `FORMATS`. Hidden
+    files, such as those of macOS, are left out.
     """
-    if not Path(name).is_dir():
+    if not os.path.isdir(name):
         return [name]
-    files = [file for file in sorted(map(str, Path(name).glob("*"))) if os.path.isfile(file)]
+    files = [file for file in sorted(glob.glob(f"{glob.escape(name)}/*")) if os.path.isfile(file)]
     parquet = [file for file in files if file.endswith(".parquet")]
     return parquet or [file for file in files if usual_format(file)[0] is not None]
 
@@ -193,6 +196,8 @@ def atomic_write(path: Path, content: bytes) -> None:
 @contextmanager
 def output_file(path: Path) -> Iterator[IO[bytes]]:
     """`atomic_file` for a file that a user names: an error of the disk is an `InvalidParameter`."""
+    if "\0" in str(path):
+        raise InvalidParameter(f"cannot write {str(path)!r}: a name has no zero bytes.")
     try:
         with atomic_file(path) as file:
             yield file

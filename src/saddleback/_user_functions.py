@@ -21,6 +21,10 @@ BELOW_SINGLE = 1e-11
 """A change of observations, relative to their range, that is lost in single precision."""
 
 
+Question = Callable[[], None]
+"""Asks a function of the user again what it was asked before; raises if it answers otherwise."""
+
+
 class ImpureFunction(InvalidParameter):
     """A function that writes into its argument, or is not a function of each row alone."""
 
@@ -42,7 +46,8 @@ def call(name: str, function: Callable[[FloatArray], Any], observations: FloatAr
     view = observations.view()
     view.flags.writeable = False
     try:
-        return function(view)
+        with np.errstate():  # it may change how NumPy treats overflows
+            return function(view)
     except Exception as error:
         text = str(error).replace("-", "")
         if "readonly" not in text and "not writeable" not in text:
@@ -57,8 +62,10 @@ def check_rows(
     observations: FloatArray,
     of: Callable[..., Any] | None = None,
     limit: int = SAMPLE,
-) -> None:
+) -> Question:
     """Raise unless a function gives each row the same result again, in any batch.
+
+    Returns a function that asks once more, for the end of the work.
 
     Parameters
     ----------
@@ -71,30 +78,39 @@ def check_rows(
     """
     rows = observations[:: max(1, -(-len(observations) // limit))]
     if not len(rows):
-        return
+        return nothing_to_ask
     given, blame = rows.copy(), function if of is None else of
     first = function(given)
     if not np.array_equal(given, rows):  # past the protection, such as through torch.from_numpy
         raise _writes(name, blame)
     size = float(np.max(np.abs(first), initial=0.0, where=np.isfinite(first)))
-    change = _difference(function(given), first)
-    if not change <= ROUNDING * size:
-        raise ImpureFunction(
-            f"{name}: {_title(blame)} gives the same observations other results when it is called "
-            f"again (by up to {change:.2g}). It must be deterministic: return probabilities rather "
-            "than sampled actions, and keep no state between calls."
-        )
+
+    def again() -> None:
+        change = _difference(function(given), first)
+        if not change <= ROUNDING * size:
+            raise ImpureFunction(
+                f"{name}: {_title(blame)} gives the same observations other results when it is "
+                f"called again (by up to {change:.2g}). It must be deterministic: return "
+                "probabilities rather than sampled actions, and keep no state between calls."
+            )
+
+    again()
     middle = (len(rows) + 1) // 2
     parts = [function(part.copy()) for part in (rows[:middle][::-1], rows[middle:]) if len(part)]
     change = _difference(np.concatenate([parts[0][::-1], *parts[1:]]), first)
     if change <= ROUNDING * size:
-        return
+        return again
     if not (change <= SINGLE_ROUNDING * size and _is_single(function, rows, first)):
         raise ImpureFunction(
             f"{name}: {_title(blame)} gives an observation another result in another batch (by up "
             f"to {change:.2g}). It must treat each row alone: use constants instead of the mean, "
             "the range or the order of the batch."
         )
+    return again
+
+
+def nothing_to_ask() -> None:
+    """The question for what is not a function of the user."""
 
 
 def _is_single(

@@ -186,6 +186,10 @@ def generator(rng: RNG) -> tuple[np.random.Generator, np.random.SeedSequence | N
     return np.random.default_rng(seed), seed
 
 
+SHORTEST = 1e-300
+"""Shortest side of a box, and 1 / its longest."""
+
+
 def box(owner: str, low: ArrayLike, high: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Return the corners of a box if every side has a positive, finite length."""
     lower, upper = floats("low", low), floats("high", high)
@@ -196,5 +200,12 @@ def box(owner: str, low: ArrayLike, high: ArrayLike) -> tuple[FloatArray, FloatA
     for d in np.flatnonzero(~(np.isfinite(lower) & np.isfinite(upper) & (lower < upper)))[:1]:
         raise InvalidParameter(
             f"{owner}: low[{d}] = {lower[d]:g} must be less than high[{d}] = {upper[d]:g}."
+        )
+    with np.errstate(over="ignore"):
+        side = upper - lower
+    for d in np.flatnonzero(~((side > SHORTEST) & (side < 1.0 / SHORTEST)))[:1]:
+        raise InvalidParameter(
+            f"{owner}: the box has a side from low[{d}] = {lower[d]:g} to high[{d}] = "
+            f"{upper[d]:g}, and floats cannot divide that: scale the column."
         )
     return lower, upper

@@ -52,6 +52,8 @@ def test_tiles_of_near_points_overlap_more():
         ("table must be a whole number >= 1, got 0", lambda: Tiles((0,), (1,), 8, 4, table=0)),
         ("order must be a whole number >= 1, got 0", lambda: Fourier((0,), (1,), order=0)),
         ("RBF: low[0] = 1 must be less than high[0] = 1", lambda: RBF((1,), (1,), centres=3)),
+        ("box has a side from low[0] = 0 to", lambda: Tiles((0,), (5e-324,), 8, 4)),
+        ("box has a side from low[0] = -1e", lambda: Polynomial((-1e308,), (1e308,), degree=1)),
         ("observations[0, 0] is inf", lambda: Polynomial((0,), (1,), degree=1)([[np.inf]])),
         ("function must be callable, got 3", lambda: Custom(3, size=2)),
         ("must have shape [1, 2], got [1, 3]", lambda: Custom(lambda o: np.ones((1, 3)), 2)([[0]])),

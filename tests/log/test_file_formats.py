@@ -12,7 +12,7 @@ import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
-from benchmarks.faults.mutations import damage_bytes
+from benchmarks.faults.mutations import damaged, generated
 
 from helpers.log_cases import error_matching, good
 from helpers.logs import assert_same_content, content, mixed
@@ -202,9 +202,9 @@ def test_damaged_files_are_read_or_refused(name, tmp_path):
     """Validation of Arrow batches, and text that is not UTF-8, ended in tracebacks."""
     intact = tmp_path / name
     WRITERS[name](intact, table())
+    damage = damaged(intact.read_bytes())
     for seed in range(80):
-        _, damaged = damage_bytes(np.random.default_rng(seed), intact.read_bytes())
-        (tmp_path / f"damaged-{name}").write_bytes(damaged)
+        (tmp_path / f"damaged-{name}").write_bytes(generated(damage, seed)[1])
         with suppress(SaddlebackError):
             Log(tmp_path / f"damaged-{name}").summary()
 

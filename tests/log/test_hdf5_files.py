@@ -6,7 +6,7 @@ from contextlib import suppress
 import h5py
 import numpy as np
 import pytest
-from benchmarks.faults.mutations import damage_bytes
+from benchmarks.faults.mutations import damaged, generated
 
 from helpers.log_cases import error_matching, parquet
 from helpers.logs import assert_same_content, columns, content
@@ -78,10 +78,9 @@ def test_bad_files_are_reported(tmp_path, monkeypatch):
 def test_damaged_files_are_read_or_refused(tmp_path):
     """Errors of h5py other than those of the disk were tracebacks."""
     path = write(tmp_path / "log.hdf5", arrays()[0])
-    intact = path.read_bytes()
+    damage = damaged(path.read_bytes())
     for seed in range(80):
-        _, damaged = damage_bytes(np.random.default_rng(seed), intact)
-        path.write_bytes(damaged)
+        path.write_bytes(generated(damage, seed)[1])
         with suppress(SaddlebackError):
             Log(path).summary()
 

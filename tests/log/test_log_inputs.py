@@ -142,6 +142,44 @@ def test_categorical_numbers_give_the_same_transitions():
     assert_same_content(content(Log(frame)), content(Log(data)))
 
 
+def test_arrays_of_another_byte_order_give_the_same_transitions():
+    swapped = {
+        name: column.astype(column.dtype.newbyteorder(">")) for name, column in mixed().items()
+    }
+    assert_same_content(content(Log(swapped)), content(Log(mixed())))
+
+
+def test_masked_values_are_missing():
+    masked = np.ma.masked_array(mixed()["reward"], np.arange(len(mixed()["reward"])) == 3)
+    with pytest.raises(LogError, match="E120 reward is NaN in 1 row"):
+        content(Log(mixed() | {"reward": masked}))
+
+
+def test_numbers_that_arrow_lacks_are_refused():
+    ids = [2**70 + int(number) for number in mixed()["episode_id"]]
+    with pytest.raises(InvalidParameter, match="column 'episode_id' cannot be converted to Arrow"):
+        Log(mixed() | {"episode_id": ids})
+
+
+@pytest.mark.parametrize("value", [2, -1])
+def test_flags_are_true_or_false(value):
+    flags = np.where(mixed()["terminated"], value, 0)
+    with pytest.raises(LogError, match=f"'terminated' contains {value}; flags must be true or fal"):
+        content(Log(mixed() | {"terminated": flags}))
+
+
+@pytest.mark.parametrize("actions", [{"left", "stay"}, 3, iter("ab"), {"left": 0, "stay": 1}])
+def test_names_without_an_order_are_refused(actions):
+    with pytest.raises(InvalidParameter, match="actions must be a list of names in their order"):
+        Log(mixed(), actions=actions)
+
+
+def test_steps_beyond_the_numbers_of_arrow_are_refused():
+    step = mixed()["step"].astype(np.uint64) + np.uint64(2**63)
+    with pytest.raises(LogError, match=r"E134 episode .* starts at step"):
+        content(Log(mixed() | {"step": step}))
+
+
 def test_action_names_are_inferred_and_sorted():
     data = mixed(mu=False)
     text = data | {"action": np.array(NAMES)[data["action"]]}

@@ -1,5 +1,6 @@
 """Files that are missing, damaged or inconsistent are reported; writing is atomic."""
 
+import os
 import sys
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from helpers.log_cases import error_matching, errors_of, good, without
 from helpers.logs import assert_same_content, content
 from saddleback import errors, problems
+from saddleback.errors import SaddlebackError
 from saddleback.log import Log, LogError, collect
 
 
@@ -55,6 +57,35 @@ def test_names_of_files_that_are_not_text_are_reported(file):
     file.rename(other)
     with error_matching(LogError, "E190 ", r"\udcff.parquet cannot be read as Parquet ("):
         Log(other)
+
+
+def test_a_name_may_look_like_a_pattern(file):
+    other = file.with_name("a [1].parquet")
+    file.rename(other)
+    assert Log(other).rows == 12
+
+
+def test_hidden_files_of_a_folder_are_left_out(file, tmp_path):
+    (tmp_path / "._a.parquet").write_bytes(b"\0\5\26\7")  # macOS adds them on other disks
+    assert Log(tmp_path).rows == 12
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_pipes_are_refused_rather_than_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "log.csv")
+    with error_matching(
+        LogError, "E190 ", "log.csv is a pipe or a device, and a log is read twice"
+    ):
+        Log(tmp_path / "log.csv")
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [("a\0.parquet", "cannot be the name of a file"), (5000 * "x", "cannot be read as Parquet")],
+)
+def test_names_that_no_file_has_are_reported(name, problem):
+    with pytest.raises(SaddlebackError, match=problem):
+        Log(name)
 
 
 def test_files_damaged_after_opening_are_reported(file):

@@ -129,6 +129,68 @@ def test_a_policy_may_return_its_argument():
     assert np.isfinite(result.estimates[0].value)
 
 
+@pytest.mark.parametrize("options", [{}, {"features": "auto"}, {"horizon": 5}])
+@pytest.mark.parametrize("place", ["target 'new' policy", "features"])
+def test_a_function_that_changes_later_is_refused(place, options):
+    calls, later = [], [np.inf]
+
+    def moody(obs):
+        calls.append(len(obs))
+        return MODULE["softmax"](obs) if len(calls) <= later[0] else np.full((len(obs), 3), 1 / 3)
+
+    def evaluate():
+        calls.clear()
+        if place == "features":
+            return sb.evaluate(sb.Log(LOG), "uniform", **OPTIONS | options | {"features": moody})
+        return sb.evaluate(sb.Log(LOG), {"new": moody}, **{"features": BOX} | OPTIONS | options)
+
+    evaluate()
+    for later[0] in (6, len(calls) - 2):  # after the check; before the last pass ends
+        with refused(".*moody gives the same observations other results", place):
+            evaluate()
+
+
+def test_policies_may_return_the_same_array_again():
+    log, shared = sb.Log(LOG, segment=50), np.empty((len(LOG["reward"]), 3))
+
+    def into(policy):
+        def filled(obs):
+            shared[: len(obs)] = policy(obs)
+            return shared[: len(obs)]
+
+        return filled
+
+    plain = {"new": MODULE["softmax"], "even": lambda obs: np.full((len(obs), 3), 1 / 3)}
+    policies = {name: into(policy) for name, policy in plain.items()}
+    results = [sb.evaluate(log, given, features=BOX, **OPTIONS) for given in (plain, policies)]
+    assert results[0].as_dict()["estimates"] == results[1].as_dict()["estimates"]
+
+
+def test_an_object_that_fails_when_it_is_looked_at_is_refused():
+    class Proxy:
+        def __call__(self, obs):
+            return MODULE["softmax"](obs)
+
+        def __getattr__(self, name):
+            return 3
+
+    with pytest.raises(InvalidParameter, match="target 'Proxy' cannot be used as a policy: TypeE"):
+        sb.evaluate(sb.Log(LOG), Proxy(), features=BOX, **OPTIONS)
+
+
+def test_what_numpy_does_with_overflows_is_not_theirs_to_set():
+    def strict(obs):
+        np.seterr(all="raise")
+        return MODULE["softmax"](obs)
+
+    before = np.geterr()
+    usual = sb.evaluate(sb.Log(LOG), {"new": MODULE["softmax"]}, features=BOX, **OPTIONS)
+    with np.errstate(all="raise"):
+        result = sb.evaluate(sb.Log(LOG), {"new": strict}, features=BOX, **OPTIONS)
+    assert result.as_dict()["estimates"] == usual.as_dict()["estimates"]
+    assert np.geterr() == before
+
+
 def test_an_error_of_their_own_is_reported_as_such():
     def broken(observations):
         np.broadcast_to(0.0, 3)[0] = 1.0

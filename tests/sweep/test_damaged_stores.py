@@ -112,6 +112,15 @@ def test_shards_are_kept_when_their_hashes_are_missing(store, command, text):
     assert "all tasks are already complete in" in sweep(path, "--out", out).stderr
 
 
+def test_a_folder_in_the_place_of_a_file_is_reported(store):
+    path, _, out = store
+    (out / "SHA256SUMS").unlink()
+    (out / "SHA256SUMS").mkdir()
+    done = sweep(path, "--out", out)
+    assert done.exit_code == 2
+    assert f"cannot read {out}/SHA256SUMS: Is a directory." in " ".join(done.stderr.split())
+
+
 def test_damage_is_reported_even_if_the_run_fails(store, monkeypatch):
     path, _, out = store
     flip_byte(out / "shards" / "p001-0000-run00000.parquet", 50)

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from saddleback._typing import FloatArray, IndexArray
-from saddleback._user_functions import SAMPLE, call, check_rows
+from saddleback._user_functions import SAMPLE, Question, call, check_rows, nothing_to_ask
 
 
 class Active(NamedTuple):
@@ -71,19 +71,20 @@ def encode(features: Features, observations: FloatArray) -> Active:
     if type(features).__module__.startswith("saddleback."):
         return features.encode(observations)
     indices, value = call("features", features.encode, observations)
-    return Active(indices, None if value is None else np.require(value, requirements="W"))
+    return Active(np.array(indices), None if value is None else np.array(value))  # may be reused
 
 
-def check_feature_rows(features: Features, observations: FloatArray) -> None:
+def check_feature_rows(features: Features, observations: FloatArray) -> Question:
     """Raise unless features of a user are a function of each observation alone."""
     own = not type(features).__module__.startswith("saddleback.")
     function = features.encode if own else getattr(features, "function", None)
-    if function is not None:
-        limit = min(SAMPLE, max(2, ENTRIES // features.size))
-        check_rows(
-            "features", lambda rows: encode(features, rows).dense(features.size), observations,
-            function, limit,
-        )  # fmt: skip
+    if function is None:
+        return nothing_to_ask
+    limit = min(SAMPLE, max(2, ENTRIES // features.size))
+    return check_rows(
+        "features", lambda rows: encode(features, rows).dense(features.size), observations,
+        function, limit,
+    )  # fmt: skip
 
 
 ENTRIES = 1 << 22

@@ -65,7 +65,9 @@ class _Box(ABC):
 
     def _values(self, observations: FloatArray) -> FloatArray:
         low, high = np.array(self.low), np.array(self.high)
-        return self.evaluate_unit_box(np.clip((observations - low) / (high - low), 0.0, 1.0))
+        with np.errstate(over="ignore"):  # infinity is clipped
+            scaled = (observations - low) / (high - low)
+        return self.evaluate_unit_box(np.clip(scaled, 0.0, 1.0))
 
     def _grid(self, count: int) -> FloatArray:
         """All vectors of {0, …, count − 1}ᵈ, as rows."""

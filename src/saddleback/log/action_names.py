@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -132,8 +133,12 @@ def check_list_of_names(parameter: str, names: Sequence[str] | None) -> None:
         raise InvalidParameter(
             f"{parameter} must be a list of names, got {names!r}. Write {names.split(',')}."
         )
+    if isinstance(names, Mapping) or not hasattr(names, "__getitem__"):  # such as a set
+        raise InvalidParameter(
+            f"{parameter} must be a list of names in their order, got {type(names).__name__}."
+        )
     if not len(names):
         raise InvalidParameter(f"{parameter} must be a list of names; it is empty.")
-    duplicates = [name for i, name in enumerate(names) if name in list(names)[:i]]
+    duplicates = [name for name, count in Counter(map(str, names)).items() if count > 1]
     if duplicates:
         raise InvalidParameter(f"{parameter} contains {duplicates[0]!r} twice.")

@@ -120,8 +120,8 @@ class Decoder:
         invalid: dict[str, Any] = {}
         step = None
         if "step" in names:
-            numbers = as_floats(batch.column(names["step"]))
-            step = np.where(np.isnan(numbers), -1, numbers).astype(np.int64)
+            numbers = batch.column(names["step"]).cast(pa.int64(), safe=False)  # 2^63 is negative
+            step = numbers.fill_null(-1).to_numpy()
         for role in ("step", "terminated", "truncated"):
             if role in names and batch.column(names[role]).null_count:
                 invalid[role] = batch.column(names[role]).is_null().to_numpy(zero_copy_only=False)
@@ -258,7 +258,10 @@ def _flags(batch: Any, name: str | None) -> BoolArray:
         column = _flags_of_text(decode_dictionary(column), name)
     if column.null_count:
         column = column.fill_null(False if pa.types.is_boolean(column.type) else 0)
-    return np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.bool_)
+    flags = np.asarray(column.to_numpy(zero_copy_only=False))
+    for value in flags[(flags != 0) & (flags != 1)][:1]:
+        raise _not_a_flag(name, int(value))
+    return flags.astype(np.bool_)
 
 
 def _flags_of_text(column: Any, name: str) -> Any:
@@ -268,9 +271,13 @@ def _flags_of_text(column: Any, name: str) -> Any:
     is_flag = pc.or_(true, pc.is_in(words, pa.array(NO, words.type)))
     unknown = column.drop_null().filter(pc.invert(is_flag.filter(column.is_valid())))
     if len(unknown):
-        message = f"column {name!r} contains {unknown[0].as_py()!r}; flags must be true or false"
-        raise LogError(Finding("E143", f"{message}, yes or no, or 1 or 0."))
+        raise _not_a_flag(name, unknown[0].as_py())
     return pc.if_else(column.is_valid(), true, None)
+
+
+def _not_a_flag(name: str, value: str | int) -> LogError:
+    message = f"column {name!r} contains {value!r}; flags must be true or false"
+    return LogError(Finding("E143", f"{message}, yes or no, or 1 or 0."))
 
 
 def _list_matrix(column: Any, size: int) -> FloatArray:

@@ -19,7 +19,7 @@ import numpy as np
 
 from saddleback._plugins import USER_ERRORS, load
 from saddleback._typing import FloatArray
-from saddleback._user_functions import ImpureFunction, call, check_rows
+from saddleback._user_functions import ImpureFunction, Question, call, check_rows
 from saddleback.errors import InvalidParameter
 from saddleback.features.action_distribution import (
     DRAWS,
@@ -59,19 +59,27 @@ class ContinuousTarget(Target):
         """Return 1 in each state: the action as a whole is the only one, [m, 1]."""
         return np.ones((len(segment.observations), n_actions))
 
-    def check_rows(self, segment: Segment, n_actions: int) -> None:
+    def check_rows(self, segment: Segment, n_actions: int) -> Question:
         """Raise unless the policy is a function of each observation alone, on some states."""
         states = segment.observations[:256]
         actions = self.actions(states)
         if isinstance(actions, GaussianActions):
-            check_rows(f"target {self.name!r} policy", self._numbers, states, self.form)
-        elif isinstance(repeated := self.actions(states), SampledActions) and not np.array_equal(
-            actions.points, repeated.points
-        ):
-            raise ImpureFunction(
-                f"target {self.name!r} policy draws other actions with the same generator. All "
-                "random numbers must come from its second argument, rng."
-            )
+            return check_rows(f"target {self.name!r} policy", self._numbers, states, self.form)
+
+        points = actions.points
+
+        def again() -> None:
+            repeated = self.actions(states)
+            if not (
+                isinstance(repeated, SampledActions) and np.array_equal(points, repeated.points)
+            ):
+                raise ImpureFunction(
+                    f"target {self.name!r} policy draws other actions with the same generator. All "
+                    "random numbers must come from its second argument, rng."
+                )
+
+        again()
+        return again
 
     def _numbers(self, states: FloatArray) -> FloatArray:
         actions = self.actions(states)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -75,6 +76,9 @@ def recognise(path: str) -> FileFormat:
     'JSON lines'
     """
     usual = usual_format(path)[0]
+    if os.path.exists(path) and not os.path.isfile(path):
+        what = "a folder" if os.path.isdir(path) else "a pipe or a device, and a log is read twice"
+        raise LogError(Finding("E190", f"{path} is {what}: name a file."))
     with reading(path, NAMES[usual or "parquet"]):
         with open(path, "rb") as file:
             start = file.read(SAMPLE)

@@ -9,7 +9,7 @@ import numpy as np
 
 from saddleback._plugins import USER_ERRORS
 from saddleback._typing import FloatArray
-from saddleback._user_functions import ImpureFunction, call, check_rows
+from saddleback._user_functions import ImpureFunction, Question, call, check_rows
 from saddleback.errors import Fix
 from saddleback.log.diagnostics import Finding, LogError
 from saddleback.log.likely_columns import PLACEHOLDER
@@ -33,7 +33,7 @@ def query_policy(
         returned = np.asarray(call(f"{name} policy", policy, observations))
         if returned.dtype.kind not in "biufO":
             raise TypeError(f"it returned {returned.dtype} instead of numbers")
-        probabilities = np.require(returned, np.float64, "W")  # it may be the view it was given
+        probabilities = np.array(returned, np.float64)  # the policy may reuse its array
     except ImpureFunction:
         raise
     except USER_ERRORS as error:
@@ -69,9 +69,9 @@ def check_policy_rows(
     observations: FloatArray,
     n_actions: int,
     actions: Sequence[str] = (),
-) -> None:
+) -> Question:
     """Raise unless a policy treats each observation alone, and always the same."""
-    check_rows(
+    return check_rows(
         f"{name} policy", lambda rows: query_policy(name, policy, rows, n_actions, actions),
         observations, policy,
     )  # fmt: skip

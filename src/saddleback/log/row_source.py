@@ -151,7 +151,7 @@ def _similar_file(path: str) -> str:
     """Return a question about the file that was probably meant, if there is one."""
     folder, name = os.path.split(path)
     try:
-        files = os.listdir(folder or ".")
+        files = [file for file in os.listdir(folder or ".") if file != name]  # a link to nothing
     except OSError:
         return f" There is no folder {folder}." if folder else ""
     close = difflib.get_close_matches(name, files, n=1, cutoff=0.75)

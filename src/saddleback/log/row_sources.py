@@ -97,14 +97,16 @@ def _as_column(name: str, values: Any) -> Any:
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
         return values
     try:
+        mask = np.ma.getmaskarray(values).ravel() if isinstance(values, np.ma.MaskedArray) else None
         array = np.asarray(values)
+        array = array.astype(array.dtype.newbyteorder("="), copy=False)
         if array.ndim == 2:
-            flat = pa.array(np.ascontiguousarray(array).ravel())
+            flat = pa.array(np.ascontiguousarray(array).ravel(), mask=mask)
             return pa.FixedSizeListArray.from_arrays(flat, array.shape[1])
-        if array.ndim == 1 and array.dtype.kind != "O":
-            return pa.array(array)
+        if array.ndim == 1 and (array.dtype.kind != "O" or mask is not None):
+            return pa.array(array, mask=mask)
         return pa.array(values)
-    except (pa.ArrowException, TypeError, ValueError) as error:
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         raise InvalidParameter(f"column {name!r} cannot be converted to Arrow: {error}.") from None
 
 
@@ -112,6 +114,8 @@ def _open_files(names: Sequence[str]) -> list[RowSource]:
     errors: list[Finding] = []
     paths: list[str] = []
     for name in names:
+        if "\0" in name:
+            raise InvalidParameter(f"{name!r} cannot be the name of a file.")
         matches = expand_pattern(name)
         if not matches:
             errors.append(Finding("E190", f"no file matches {name!r}."))

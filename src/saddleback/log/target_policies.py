@@ -20,9 +20,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from saddleback import _registry, policies
-from saddleback._plugins import load
+from saddleback._plugins import USER_ERRORS, load
 from saddleback._typing import FloatArray
-from saddleback.errors import ESTIMATE_PROPENSITIES, Fix, InvalidParameter, InvalidShape
+from saddleback._user_functions import Question, nothing_to_ask
+from saddleback.errors import (
+    ESTIMATE_PROPENSITIES,
+    Fix,
+    InvalidParameter,
+    InvalidShape,
+    SaddlebackError,
+)
 from saddleback.log.action_names import listed
 from saddleback.log.callable_fingerprint import fingerprint
 from saddleback.log.diagnostics import Finding, LogError
@@ -109,11 +116,14 @@ class Target:
         """Return μ of the logged actions [n], and of all actions in all states [m, K], if known."""
         return segment.propensity, segment.tables.get("mu")
 
-    def check_rows(self, segment: Segment, n_actions: int) -> None:
+    def check_rows(self, segment: Segment, n_actions: int) -> Question:
         """Raise unless π is a function of each observation alone, on some states of a segment."""
-        if self.policy is not None:
-            name = f"target {self.name!r}"
-            check_policy_rows(name, self.policy, segment.observations, n_actions, self.action_names)
+        if self.policy is None:
+            return nothing_to_ask
+        return check_policy_rows(
+            f"target {self.name!r}", self.policy, segment.observations, n_actions,
+            self.action_names,
+        )  # fmt: skip
 
     def at(self, observations: FloatArray, n_actions: int) -> FloatArray:
         """Return π [n, K] for any observations."""
@@ -187,7 +197,17 @@ def convert_targets(
     for name in named:
         if name is not None and not isinstance(name, str):
             raise InvalidParameter(f"names of target policies must be strings, got {name!r}.")
-    resolved = [convert(given, name) for name, given in named.items()]
+    resolved = []
+    for name, given in named.items():
+        try:
+            resolved.append(convert(given, name))
+        except SaddlebackError:
+            raise
+        except USER_ERRORS as error:  # from an object that fails when it is looked at
+            raise InvalidParameter(
+                f"target {name or type(given).__name__!r} cannot be used as a policy: "
+                f"{type(error).__name__}: {error}."
+            ) from error
     names = [target.name for target in resolved]
     if len(set(names)) < len(names):
         raise InvalidParameter(f"target policies need different names, got {names}.")

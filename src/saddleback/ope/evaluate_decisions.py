@@ -35,7 +35,7 @@ from saddleback.ope.evidence_from_log import EvidenceReducer
 from saddleback.ope.feature_spec import as_features, is_automatic
 from saddleback.ope.fqe import ONE_STEP
 from saddleback.ope.importance_sampling import WeightReducer
-from saddleback.ope.log_pass import EncodeOnce, Reducer, read_log
+from saddleback.ope.log_pass import Asked, EncodeOnce, Reducer, read_log
 from saddleback.ope.methods import decision_methods
 from saddleback.ope.model_distribution import model_distributions
 from saddleback.ope.phases import READING, plan_phases
@@ -114,7 +114,8 @@ def evaluate_decisions(
     check_name_not_reserved([policy.name for policy in named])
     reading = part_of(progress, 0.0, READING, "reading")
     states = LogSample(log.n_actions, log.dimensions)
-    sample, _ = sample_episodes(log, named, ESTIMATE_ROWS, None, states, reading)
+    asked: Asked = {}
+    sample, _ = sample_episodes(log, named, ESTIMATE_ROWS, None, states, reading, asked)
     if len(sample.starts) < 2 * FOLDS:
         raise InvalidParameter(
             f"the log has {len(sample.starts)} decisions, too few to estimate anything from (at "
@@ -134,7 +135,7 @@ def evaluate_decisions(
     setting = StatisticsKey.of(log, [ONE_STEP], policies, once.features, 0.0, False, FOLDS)
     with thread_pool(threads) as pool:
         one_pass = partial(
-            read_log, log, targets=policies, features=once, pool=pool, mergeable=False
+            read_log, log, targets=policies, features=once, pool=pool, asked=asked, mergeable=False
         )
         first = StatisticsReducer(log, setting, policies, once, main=len(named))
         reader = one_pass([first], progress=phases.sums)
@@ -156,7 +157,7 @@ def evaluate_decisions(
         logged = ScoreReducer(sums, behaviour, once, ONE_STEP, 0.0)
         reducers: list[Reducer] = [*weights, evidence, logged]
         second, *_ = split_progress(phases.scores, [("", 1.0)])
-        one_pass(reducers, progress=second, checked=True)
+        one_pass(reducers, progress=second)
     weighted = {one.target.name: one.result(allow_uncovered) for one in weights}
     baseline = replace(
         Baseline.of(logged.scores, False), estimate=None, self_check=None, self_check_error=None

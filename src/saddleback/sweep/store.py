@@ -349,5 +349,7 @@ def _read_sums(path: Path) -> dict[str, str]:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
         return {}
+    except OSError as error:
+        raise InvalidParameter(f"cannot read {path}: {error.strerror}.", ANOTHER_FOLDER) from None
     pairs = [line.split("  shards/") for line in lines]
     return {pair[1]: pair[0] for pair in pairs if len(pair) == 2 and "/" not in pair[1]}
