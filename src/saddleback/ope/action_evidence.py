@@ -70,14 +70,13 @@ def density_calibration(sample: EpisodeSample) -> tuple[float, float]:
     ...     states, states, np.zeros(4000, int), np.zeros(4000), np.ones(4000, bool),
     ...     np.arange(4000) // 10, np.arange(4000) % 10, states[::10], {}, {}, np.arange(400),
     ...     np.arange(400, dtype=np.uint64), 400, action_values=states + noise,
-    ...     densities=np.exp(-0.5 * noise[:, 0] ** 2) / np.sqrt(2 * np.pi),
+    ...     propensities=np.exp(-0.5 * noise[:, 0] ** 2) / np.sqrt(2 * np.pi),
     ... )
-    >>> wrong = replace(sample, densities=2 * sample.densities)
+    >>> wrong = replace(sample, propensities=2 * sample.propensities)
     >>> density_calibration(sample)[1], round(density_calibration(wrong)[1], 1)
     (0.0, 0.5)
     """
     assert sample.action_values is not None
-    assert sample.densities is not None
     actions = sample.action_values[:, robust_scale(sample.action_values)[1] > 0]
     phi = Monomials(Scaling.of(sample.states), 2 if sample.states.shape[1] <= 20 else 1)(
         sample.states
@@ -88,7 +87,7 @@ def density_calibration(sample: EpisodeSample) -> tuple[float, float]:
     if not k or np.linalg.matrix_rank(covariance) < k:
         return 0.0, 0.0  # actions without noise have no density
     g = GaussianActions(mean, np.broadcast_to(covariance, (n, k, k))).log_density(actions)
-    x = np.exp(g) / sample.densities - 1.0
+    x = np.exp(g) / sample.propensities - 1.0
     by_episode = np.bincount(sample.episode, x)
     z = float(abs(x.sum()) / max(np.sqrt((by_episode**2).sum()), 1e-300))
     share = min(1.0, abs(float(x.mean())))

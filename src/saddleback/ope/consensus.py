@@ -7,7 +7,7 @@ over all pairs, with weights that fall with the fourth power of residual and imb
 that also see the step, or the history of an episode, do not take part. What their duals make of all
 primals tells whether the observation hides something: if so, primals of the observation have large
 residuals there. If the duals that see the history find a significant residual of the estimate,
-theirs replaces it.
+theirs replaces it. So does the estimate by windowed ratios, which use the logged propensities.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from saddleback.ope.consensus_q import MIN_WEIGHT, ConsensusQ
 from saddleback.ope.episode_sample import EpisodeSample
 from saddleback.ope.marginal_dr import POOLING, RIDGES, Fits, Rows, fit_basis
 from saddleback.ope.shared_candidates import shared_candidates
+from saddleback.ope.windowed_ratios import windowed_weights
 
 QUANTILE = 0.8
 """Quantile of the changes of a dual's estimates over bases that is its imbalance."""
@@ -50,6 +51,9 @@ OWN_SHARE = 0.1
 
 SIGNIFICANT = 3.0
 """Standard errors from which duals that see the history contradict the observation."""
+
+SIGNIFICANT_CHANGE = 2.0
+"""The same for what windowed ratios change."""
 
 SHARED_WAVES = (100, 300)
 """Waves of features shared by all actions, for an opinion and for an estimate."""
@@ -102,19 +106,44 @@ class Consensus:
     candidates: tuple[CandidateFit, ...]
     q: ConsensusQ  # the action values of the candidates, weighted
     horizon: int | None = None  # number of steps of the value, if the task has a limit
+    # How much windowed ratios change the estimate, and the standard error of that; the estimate
+    # includes it where it is significant. None without propensities, for continuous actions, and
+    # with a horizon.
+    windowed: tuple[float, float] | None = None
 
     def contradiction(self, value: float, besides: float = 0.0) -> float:
         """Return how far a value is contradicted: the root of a sum of squares.
 
-        These are its difference to the consensus, those of the consensus to other views, the
-        dispersion, and what is known ``besides``. If the observation is known to hide something,
-        views that see less are no evidence.
+        These are its difference to the consensus, those of the consensus to other views, what
+        windowed ratios change beyond a standard error, the dispersion, and what is known
+        ``besides``. If the observation is known to hide something, views that see less are no
+        evidence.
         """
         squares = self.dispersion**2 + (self.value - value) ** 2 + besides**2
+        if self.windowed is not None:
+            change, error = self.windowed
+            squares += max(abs(change) - error, 0.0) ** 2
         if self.view != HISTORY:
             squares += sum((other - self.value) ** 2 for other in self.opinions.values())
             squares += OWN_SHARE * sum((own - self.value) ** 2 for own in self.separate.values())
         return CAUTION * float(np.sqrt(squares))
+
+    def changed(self, changes: FloatArray) -> Consensus:
+        """Return the consensus with what windowed ratios change in each episode, [E]."""
+        change, n = float(changes.mean()), len(changes)
+        error = float(changes.std(ddof=1) / np.sqrt(n))
+        if abs(change) <= SIGNIFICANT_CHANGE * error:
+            return replace(self, windowed=(change, error))
+        scores = self.scores + changes
+        return replace(
+            self,
+            value=self.value + change,
+            error=float(scores.std(ddof=1) / np.sqrt(n)),
+            scores=scores,
+            opinions={view: other + change for view, other in self.opinions.items()},
+            separate={view: own + change for view, own in self.separate.items()},
+            windowed=(change, error),
+        )
 
     @property
     def correction(self) -> float | None:
@@ -141,6 +170,7 @@ class Consensus:
             "view": self.view, "value": self.value, "error": self.error,
             "dispersion": self.dispersion,
             "imbalance": self.imbalance, "opinions": self.opinions, "separate": self.separate,
+            "windowed": self.windowed,
             "candidates": [asdict(candidate) for candidate in self.candidates],
         }  # fmt: skip
 
@@ -208,13 +238,20 @@ def find_consensus(
         if abs(residuals.mean()) > SIGNIFICANT * residuals.std(ddof=1) / np.sqrt(len(residuals)):
             main = HISTORY
     others = {view: other for view, other in weighed.items() if view != main}
-    return replace(
+    found = replace(
         weighed[main],
         opinions={view: other.value for view, other in others.items()},
         separate=separate,
         horizon=horizon,
         candidates=sum((other.candidates for other in others.values()), weighed[main].candidates),
     )
+    if horizon is not None:
+        return found
+    delta, ratio = means[main]
+    weights = windowed_weights(sample, target, gamma, ratio[:, 0])
+    if weights is None:
+        return found
+    return found.changed(_corrections(delta, weights[:, None] - ratio, sample))
 
 
 def _weigh(

@@ -41,10 +41,10 @@ class EpisodeSample:
     numbers: IntArray
     priorities: OffsetArray
     total: int  # number of episodes of the log
-    # Continuous actions [n, k], and their logged densities [n], NaN if unknown; None if actions are
-    # discrete.
+    # Logged propensities of the actions, densities if these are continuous, [n]; NaN if unknown.
+    propensities: FloatArray
+    # Continuous actions [n, k]; None if actions are discrete.
     action_values: FloatArray | None = None
-    densities: FloatArray | None = None
 
     @property
     def n_actions(self) -> int:
@@ -68,6 +68,13 @@ class EpisodeSample:
         same = len(truncated) and (truncated == self.step.max() + 1).all()
         return int(truncated[0]) if same else None
 
+    def taken_pi(self, target: str) -> FloatArray:
+        """Return π of the action that was taken in each transition, [n]."""
+        taken = np.roll(self.next_pi[target], 1, axis=0)[np.arange(len(self.step)), self.actions]
+        first = self.step == 0
+        taken[first] = self.start_pi[target][self.episode[first], self.actions[first]]
+        return taken
+
     def thinned(self, max_rows: int) -> EpisodeSample:
         """Return the first episodes, at most a number of rows but at least two a fold."""
         rows = np.cumsum(np.bincount(self.episode, minlength=len(self.starts)))
@@ -79,8 +86,8 @@ class EpisodeSample:
             {name: pi[:n] for name, pi in self.next_pi.items()},
             {name: pi[:count] for name, pi in self.start_pi.items()}, self.numbers[:count],
             self.priorities[:count],
-            self.total, None if self.action_values is None else self.action_values[:n],
-            None if self.densities is None else self.densities[:n],
+            self.total, self.propensities[:n],
+            None if self.action_values is None else self.action_values[:n],
         )  # fmt: skip
 
     def returns(self, gamma: float) -> FloatArray:
@@ -198,8 +205,7 @@ class EpisodeSampler:
         before = np.repeat(np.cumsum(lengths) - lengths, lengths)
         names = [target.name for target in self._targets]
         starts = [np.stack(pi) for pi in zip(*(episode.start_pi for episode in kept), strict=True)]
-        states, after, actions, rewards, continues, values, densities, *next_pi = columns
-        continuous = (values, densities) if values.shape[1] else (None, None)
+        states, after, actions, rewards, continues, values, propensities, *next_pi = columns
         return EpisodeSample(
             states,
             after,
@@ -214,7 +220,8 @@ class EpisodeSampler:
             np.array([episode.number for episode in kept]),
             np.array([episode.priority for episode in kept], dtype=np.uint64),
             self._count,
-            *continuous,
+            propensities,
+            values if values.shape[1] else None,
         )
 
 

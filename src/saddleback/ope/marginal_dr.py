@@ -111,8 +111,7 @@ class Rows:
         weights = gamma * sample.continues[order, None].astype(float)
         carried = None
         if sample.action_values is None:
-            taken = np.roll(sample.next_pi[target], 1, axis=0)[order, sample.actions[order]]
-            carried = np.where(sample.step[order] > 0, gamma * taken, 0.0)
+            carried = np.where(sample.step > 0, gamma * sample.taken_pi(target), 0.0)[order]
         return cls(
             order, np.zeros(len(order), dtype=np.int64), sample.rewards[order], weights,
             fold[order], np.ones((len(sample.starts), 1)), sample.folds, carried,

@@ -114,6 +114,7 @@ class SavedConsensus(Struct):
     imbalance: Maybe
     opinions: dict[str, Maybe]
     separate: dict[str, Maybe]
+    windowed: tuple[Maybe, Maybe] | None
     candidates: list[SavedCandidate]
 
 

@@ -1,0 +1,77 @@
+"""Windowed ratios: where bases agree and all err, propensities still tell.
+
+Marginal ratios w come from the same bases as the estimate. Products of the logged ratios
+ρ = π(a|s)/μ(a|s) do not, but their variance grows with every step. Between the two (Yuan et al.
+2021, SOPE), the weight of a decision at step t is
+
+    w̃_t = γᵏ w_{t−k} ρ_{t−k+1} ⋯ ρ_t     or, for t < k,     w̃_t = γᵗ ρ_0 ⋯ ρ_t
+
+with the longest window k whose products have a variance that is bounded. An error of w is as much
+smaller as π forgets within k steps, and by γᵏ. What Σ w̃ δ finds, and Σ w δ
+does not, is wrong with the estimate.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from saddleback._typing import FloatArray
+from saddleback.ope.episode_sample import EpisodeSample
+
+VARIANCE = 10.0
+"""Mean square of the products of the ratios in a window, at most."""
+
+LARGEST_LOG = 100.0
+"""Logarithm of the largest product."""
+
+
+def windowed_weights(
+    sample: EpisodeSample, target: str, gamma: float, ratio: FloatArray
+) -> FloatArray | None:
+    """Return w̃ of each row [n], given w; None if a propensity is not known, or actions are not.
+
+    Windows that would end after a truncated episode are made up for by the others.
+    """
+    propensities = sample.propensities
+    if sample.action_values is not None or not np.isfinite(propensities).all():
+        return None
+    rho = sample.taken_pi(target) / propensities
+    k = window(rho)
+    if not k:
+        return ratio
+    step = sample.step
+    with np.errstate(divide="ignore"):
+        logs = np.maximum(np.log(rho), -LARGEST_LOG)
+    total = np.cumsum(logs)
+    rows = np.arange(len(step))
+    first = rows - step
+    early, late = np.flatnonzero(step < k), np.flatnonzero(step >= k)
+    weights = np.empty(len(ratio))
+    product = total[early] - (total - logs)[first[early]]
+    weights[early] = gamma ** step[early] * _exp(product)
+    product = total[late] - total[late - k]
+    weights[late] = gamma**k * ratio[late - k] * _exp(product)
+    last = np.flatnonzero(sample.last)
+    last = last[np.searchsorted(last, rows)]
+    lost = sample.continues[last] & (last - rows < k)
+    kept = float(ratio[~lost].sum())
+    if kept > 0:
+        weights[late] *= ratio.sum() / kept
+    return weights
+
+
+def window(rho: FloatArray) -> int:
+    """Return the number of steps k with (mean ρ²)ᵏ at most ``VARIANCE``.
+
+    Examples
+    --------
+    >>> window(np.array([0.5, 1.5])), window(np.array([0.0, 4.0])), window(np.ones(3))
+    (10, 1, 1000000)
+    """
+    square = float((rho**2).mean())
+    longest = 1_000_000
+    return longest if square <= 1.0 else int(min(np.log(VARIANCE) / np.log(square), longest))
+
+
+def _exp(logs: FloatArray) -> FloatArray:
+    return np.exp(np.minimum(logs, LARGEST_LOG))

@@ -1,0 +1,100 @@
+"""Windowed ratios: a loop over episodes, their ends, and what they change of an estimate."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from benchmarks.families import FAMILIES
+
+import saddleback as sb
+from helpers.decision_logs import target
+from helpers.logs import columns, mixed
+from saddleback.log.target_policies import as_targets
+from saddleback.ope import windowed_ratios
+from saddleback.ope.consensus import CAUTION, find_consensus
+from saddleback.ope.episode_sample import sample_episodes
+from saddleback.ope.windowed_ratios import window, windowed_weights
+
+
+def sample_of(log, policy=target, rows=10_000):
+    return sample_episodes(log, as_targets({"new": policy}, log), rows)[0]
+
+
+def by_loop(sample, gamma, ratio, k):
+    """Return the weights of an episode at a time, without what makes up for lost windows."""
+    weights = np.zeros(len(ratio))
+    for episode in range(len(sample.starts)):
+        rows = np.flatnonzero(sample.episode == episode)
+        rho = []
+        for t, row in enumerate(rows):
+            pi = sample.start_pi["new"][episode] if t == 0 else sample.next_pi["new"][rows[t - 1]]
+            rho.append(pi[sample.actions[row]] / sample.propensities[row])
+            if t < k:
+                weights[row] = gamma**t * np.prod(rho)
+            else:
+                weights[row] = gamma**k * ratio[rows[t - k]] * np.prod(rho[t - k + 1 :])
+    return weights
+
+
+@pytest.mark.parametrize(("variance", "gamma"), [(10.0, 0.9), (1.2, 1.0), (1e9, 0.5)])
+def test_weights_equal_those_of_a_loop(monkeypatch, variance, gamma):
+    monkeypatch.setattr(windowed_ratios, "VARIANCE", variance)
+    sample = replace(sample_of(sb.Log(mixed(2))), continues=np.zeros(0, bool))
+    sample = replace(sample, continues=~sample.last)  # all ends are those of the task
+    rho = sample.taken_pi("new") / sample.propensities
+    k, ratio = window(rho), np.random.default_rng(0).normal(1.0, 0.2, len(sample.step))
+    weights = windowed_weights(sample, "new", gamma, ratio)
+    if k == 0:
+        assert np.array_equal(weights, ratio)
+    else:
+        np.testing.assert_allclose(weights, by_loop(sample, gamma, ratio, k), rtol=1e-9)
+
+
+def test_windows_that_end_after_a_truncated_episode_are_made_up_for(monkeypatch):
+    """Of episodes that all last 8 steps, windows of 2 that begin in the last two are lost."""
+    sample = sample_of(sb.Log(columns([8] * 20, "truncated")))
+    monkeypatch.setattr(windowed_ratios, "window", lambda _: 2)
+    ratio = np.ones(len(sample.step))
+    weights = windowed_weights(sample, "new", 0.9, ratio)
+    expected = by_loop(sample, 0.9, ratio, 2)
+    expected[sample.step >= 2] *= 8 / 6
+    np.testing.assert_allclose(weights, expected, rtol=1e-9)
+
+
+def test_there_are_none_without_propensities():
+    log = sb.Log(columns([8] * 20, "terminated", mu=False), ignore_propensities=True)
+    sample = sample_of(log)
+    assert windowed_weights(sample, "new", 0.9, np.ones(len(sample.step))) is None
+    consensus = find_consensus(sample, "new", 0.9, thorough=False)
+    assert consensus.windowed is None
+
+
+def test_an_error_common_to_all_bases_is_found_and_corrected():
+    """Whether the key was taken is not observed: marginal ratios of what is observed err alike."""
+    case = FAMILIES["key-and-door"].case("mid", 1000, 100)
+    log = case.as_log()
+    sample = sample_of(log, case.target, 4000)
+    consensus = find_consensus(sample, "new", case.gamma, thorough=False)
+    change, error = consensus.windowed
+    before = consensus.value - change
+    assert abs(change) > 3 * error
+    assert abs(before - case.truth) > 0.5 * case.spread
+    assert abs(consensus.value - case.truth) < 3 * consensus.error
+    assert consensus.value == pytest.approx(consensus.scores.mean())
+    assert consensus.contradiction(consensus.value) >= CAUTION * (abs(change) - error)
+
+
+@pytest.mark.parametrize(("change", "moves"), [(1.9, False), (2.1, True)])
+def test_changes_count_if_they_are_significant(change, moves):
+    sample = sample_of(sb.Log(columns([8] * 20, "terminated")))
+    one = replace(find_consensus(sample, "new", 0.9, thorough=False), windowed=None)
+    n = len(one.scores)
+    noise = np.where(np.arange(n) % 2, 1.0, -1.0) * np.sqrt(n - 1)  # the error of its mean is 1
+    other = one.changed(change + noise)
+    assert other.windowed == pytest.approx((change, 1.0))
+    assert other.value - one.value == pytest.approx(change * moves)
+    for view, opinion in one.opinions.items():
+        assert other.opinions[view] - opinion == pytest.approx(change * moves)
+    squares = (other.contradiction(other.value) / CAUTION) ** 2
+    before = (one.contradiction(one.value) / CAUTION) ** 2
+    assert squares - before == pytest.approx((change - 1.0) ** 2)
