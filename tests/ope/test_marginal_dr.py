@@ -123,9 +123,12 @@ def test_a_hidden_state_is_found_by_the_history():
     verdict = sb.evaluate(case.as_log(), case.target, gamma=case.gamma).verdicts[0]
     hidden = next(gate for gate in verdict.gates if gate.code == "HIDDEN")
     assert not hidden.passed
-    assert "history" in hidden.sentence
+    assert hidden.sentence.endswith("history; add it to the observations, or give the horizon")
     assert verdict.trust == "doubtful"
     assert verdict.value == pytest.approx(case.truth, abs=0.2)
+    verdict = sb.evaluate(case.as_log(), case.target, gamma=1.0, horizon=2).verdicts[0]
+    hidden = next(gate for gate in verdict.gates if gate.code == "HIDDEN")
+    assert hidden.sentence.endswith("history; add it to the observations")
 
 
 def test_poor_features_by_hand_are_contradicted():

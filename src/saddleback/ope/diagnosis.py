@@ -268,6 +268,8 @@ def diagnose(
         refusing_gap=refusing.value,
         hidden=None if hidden is None else hidden[1],
         hidden_in=None if hidden is None else hidden[0],
+        hidden_remedy="add it to the observations"
+        + (", or give the horizon" if others is not None and others.horizon is None else ""),
         limit=limit,
         limit_share=None if others is not None and others.horizon else limit_share,
         truncated_weight=float(sums.counts.truncated_weight[0]) / max(1, episodes),

@@ -45,6 +45,7 @@ class Evidence:
     # episode, and which of these it is.
     hidden: float | None = None
     hidden_in: str | None = None
+    hidden_remedy: str = "add it to the observations"
     sensitivity: float | None = None  # largest change of V̂ over neighbouring λ and ridges
     # Change of V̂ by the ridge, and its standard error without a ridge.
     ridge_shift: float | None = None

@@ -197,7 +197,7 @@ CHECKS = (
     Check(
         "HIDDEN", lambda e: _scaled(e.hidden, e.spread), 0.5, None,
         "features that also see the {e.hidden_in} change the estimate by {short} SD of the return",
-        "the value depends on the {e.hidden_in}; add it to the observations, or give the horizon",
+        "the value depends on the {e.hidden_in}; {e.hidden_remedy}",
     ),
     Check(
         "GAP", lambda e: _scaled(_refusing_gap(e), e.spread), 0.5, 2.0,
