@@ -141,6 +141,9 @@ def test_a_changed_file_is_refused(home):
         ("count = 3 }\n[[", "number = 3 }\n[[",
          ["8: exponent must be a number, a text, true or false, a list of them, or { from = 0.0, "
           "to = 1.0, count = 11 }, got {'from': 0, 'to': 4, 'number': 3}."]),
+        ("from = 0,", "from = inf,",
+         ["8: exponent must be a number, a text, true or false, a list of them, or { from = 0.0, "
+          "to = 1.0, count = 11 }, got {'from': inf, 'to': 4, 'count': 3}."]),
         ("base = 0.5", "base = 1979-05-27",
          ["10: base must be a number, a text, true or false, a list of them, or { from = 0.0, "
           "to = 1.0, count = 11 }, got datetime.date(1979, 5, 27)."]),

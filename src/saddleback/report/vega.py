@@ -54,8 +54,8 @@ def tooltip(**fields: str | tuple[str, str]) -> list[Record]:
 
 
 def dashed(
-    value: Record, along: str, colour: str, dash: Sequence[int] = (4, 3), **others: Any
+    value: Record, channel: str, colour: str, dash: Sequence[int] = (4, 3), **others: Any
 ) -> Record:
     """Draw a dashed line of reference at a datum or field of the x or y axis."""
     mark = {"type": "rule", "color": colour, "strokeDash": list(dash), "aria": False}
-    return {"mark": mark, "encoding": {along: {**value, "type": "quantitative"}, **others}}
+    return {"mark": mark, "encoding": {channel: {**value, "type": "quantitative"}, **others}}

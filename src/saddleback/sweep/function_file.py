@@ -26,11 +26,14 @@ class FunctionTable(Struct, kw_only=True):
     quick: Table = {}
 
 
+Bound = Annotated[float, Meta(ge=-1e100, le=1e100)]
+
+
 class Range(Struct, rename={"first": "from", "last": "to"}, forbid_unknown_fields=True):
     """Evenly spaced values of an argument."""
 
-    first: float
-    last: float
+    first: Bound
+    last: Bound
     count: Annotated[int, Meta(ge=1, le=1_000_000)]
 
 
@@ -79,9 +82,9 @@ class FunctionReader(StudyFile):
             spaced = self.value(path, value, Values)
             if spaced is None:
                 return []
-            whole = all(isinstance(value[key], int) for key in ("from", "to"))
+            integers = all(isinstance(value[key], int) for key in ("from", "to"))
             numbers = np.linspace(spaced.first, spaced.last, spaced.count)
-            return [int(x) if whole and x == int(x) else float(x) for x in numbers]
+            return [int(x) if integers and x == int(x) else float(x) for x in numbers]
         values = value if isinstance(value, list) else [value]
         try:
             json.dumps(values, allow_nan=False)

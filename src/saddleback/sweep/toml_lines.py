@@ -127,8 +127,8 @@ class ValidationErrors:
         try:
             return function(*args, **kwargs)
         except SaddlebackError as error:
-            known = (*path, error.parameter) in self._lines
-            key = error.parameter if known else "name" if isinstance(error, UnknownName) else ""
+            has_line = (*path, error.parameter) in self._lines
+            key = error.parameter if has_line else "name" if isinstance(error, UnknownName) else ""
             self.add((*path, key) if key else path, str(error))
         except USER_ERRORS as error:
             self.add(path, f"{type(error).__name__}: {error}.")
