@@ -181,15 +181,20 @@ def main():
                     f"{row['warps_per_multiprocessor']:3} warps/SM "
                     f"{row['bytes_per_step']:4} B/step {row['share_of_bandwidth']:4.0%}"
                 )
-    print("\nfurther traces, state values (p = 324), 32,000 learners")
+    million = result["million"] = kernel_rate(sb.GES(0.9), 256, 4096, "float64", 2)
+    print(f"  {million['learners']:,} learners: {million['rate'] / 1e9:.2f} G/s")
+    print("\nfurther traces, state values (p = 324), learner-steps/s")
     result["further"] = []
     for dtype in ("float64", "float32"):
         for rule in (sb.HTD(0.9), sb.TrueOnlineTD(0.9), sb.TrueOnlineGTD(0.9)):
-            row = {"rule": str(rule), "dtype": dtype, **kernel_rate(rule, 8, 4000, dtype)}
-            result["further"].append(row)
-            print(f"  {dtype} {row['rule']:18} {row['rate'] / 1e9:6.2f} G/s")
-    million = result["million"] = kernel_rate(sb.GES(0.9), 256, 4096, "float64", 2)
-    print(f"  {million['learners']:,} learners: {million['rate'] / 1e9:.2f} G/s")
+            for groups, count in ((8, 4000), (32, 5120)):
+                row = {"rule": str(rule), "dtype": dtype, **kernel_rate(rule, groups, count, dtype)}
+                result["further"].append(row)
+                print(
+                    f"  {dtype} {row['rule']:18} {row['learners']:8,} learners "
+                    f"{row['rate'] / 1e9:6.2f} G/s {row['registers']:4} registers "
+                    f"{row['warps_per_multiprocessor']:3} warps/SM"
+                )
     print("\nby λ, GES, 32,000 learners, float64")
     result["by_lambda"] = {}
     for lam in (0.0, 0.3, 0.9, 0.99):

@@ -16,9 +16,7 @@ from saddleback.rules import Form
 TILE = 32
 """Learners whose weights of a feature are adjacent in memory: those of a warp."""
 
-STATE = (
-    "alpha", "beta", "F", "F_theta", "s", "u", "C", "second_C", "v", "predicted", "e_dutch",
-)  # fmt: skip
+STATE = ("alpha", "beta", "F", "F_theta", "s", "u", "C", "second_C", "v", "predicted", "e_dutch")
 """Numbers of each learner between chunks; all are 0 at first but s and the scales C and C'."""
 
 
