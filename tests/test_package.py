@@ -45,7 +45,8 @@ def test_links_of_the_package_lead_to_the_address(metadata):
 def test_the_address_is_written_once():
     """Everything else that links to the project reads it from pyproject.toml."""
     host = ADDRESS.removeprefix("https://")
-    files = [p for p in ROOT.glob("*") if p.is_file()] + [
+    built = "PKG-INFO"  # in an sdist
+    files = [p for p in ROOT.glob("*") if p.is_file() and p.name != built] + [
         p for folder in ("src", "docs", ".github") for p in (ROOT / folder).rglob("*")
         if p.suffix in {".py", ".md", ".toml", ".yml", ".yaml", ".html"} and "_build" not in p.parts
     ]  # fmt: skip
