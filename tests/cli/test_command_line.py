@@ -239,6 +239,16 @@ def test_files_are_written_though_nobody_reads_the_answer(sums, tmp_path):
     assert '"verdicts"' in saved.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="a shell closes the streams")
+def test_closed_streams_do_not_matter(sums, tmp_path):
+    saved = tmp_path / "result.json"
+    words = [sys.executable, "-m", "saddleback", "evaluate", str(sums / "day0.stats")]
+    shell = ["sh", "-c", '"$@" <&- >&- 2>&-', "sh", *words, "--save", str(saved)]
+    assert subprocess.run(shell, check=False).returncode in (0, 3, 4)
+    assert '"verdicts"' in saved.read_text(encoding="utf-8")
+
+
 def test_merge_summarises_its_output_as_json(sums, tmp_path):
     files = [sums / "day0.stats", sums / "day1.stats"]
     out = tmp_path / "all.stats"

@@ -12,6 +12,10 @@ from saddleback import __version__
 
 def main() -> None:
     """Run the command line."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed, as by >&-; a file would take its place
+            mode = "r" if name == "stdin" else "w"
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
     if sys.argv[1:] == ["--version"]:
         print(f"saddleback {__version__}")
         return
