@@ -47,7 +47,7 @@ def folder_of_files() -> dict[str, bytes]:
         }
 
 
-def explained(path: Path) -> Answer:
+def explain_file(path: Path) -> Answer:
     """Return the text of a saved result."""
     return Answer(content=format_result_verbose(read_result(path)))
 
@@ -63,7 +63,7 @@ def loaded(path: Path) -> Answer:
 
 
 USES: dict[str, Callable[[Path], Answer]] = {
-    "result": explained, "statistics": evaluated, "system": loaded,
+    "result": explain_file, "statistics": evaluated, "system": loaded,
 }  # fmt: skip
 """What reads each file."""
 

@@ -21,7 +21,7 @@ BELOW_SINGLE = 1e-11
 """A change of observations, relative to their range, that is lost in single precision."""
 
 
-Question = Callable[[], None]
+Recheck = Callable[[], None]
 """Asks a function of the user again what it was asked before; raises if it answers otherwise."""
 
 
@@ -62,7 +62,7 @@ def check_rows(
     observations: FloatArray,
     of: Callable[..., Any] | None = None,
     limit: int = SAMPLE,
-) -> Question:
+) -> Recheck:
     """Raise unless a function gives each row the same result again, in any batch.
 
     Returns a function that asks once more, for the end of the work.
@@ -78,14 +78,14 @@ def check_rows(
     """
     rows = observations[:: max(1, -(-len(observations) // limit))]
     if not len(rows):
-        return nothing_to_ask
+        return nothing_to_recheck
     given, blame = rows.copy(), function if of is None else of
     first = function(given)
     if not np.array_equal(given, rows):  # past the protection, such as through torch.from_numpy
         raise _writes(name, blame)
     size = float(np.max(np.abs(first), initial=0.0, where=np.isfinite(first)))
 
-    def again() -> None:
+    def recheck() -> None:
         change = _difference(function(given), first)
         if not change <= ROUNDING * size:
             raise ImpureFunction(
@@ -94,23 +94,23 @@ def check_rows(
                 "probabilities rather than sampled actions, and keep no state between calls."
             )
 
-    again()
+    recheck()
     middle = (len(rows) + 1) // 2
     parts = [function(part.copy()) for part in (rows[:middle][::-1], rows[middle:]) if len(part)]
     change = _difference(np.concatenate([parts[0][::-1], *parts[1:]]), first)
     if change <= ROUNDING * size:
-        return again
+        return recheck
     if not (change <= SINGLE_ROUNDING * size and _is_single(function, rows, first)):
         raise ImpureFunction(
             f"{name}: {_title(blame)} gives an observation another result in another batch (by up "
             f"to {change:.2g}). It must treat each row alone: use constants instead of the mean, "
             "the range or the order of the batch."
         )
-    return again
+    return recheck
 
 
-def nothing_to_ask() -> None:
-    """The question for what is not a function of the user."""
+def nothing_to_recheck() -> None:
+    """The recheck of what is not a function of the user."""
 
 
 def _is_single(

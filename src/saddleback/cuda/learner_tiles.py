@@ -67,8 +67,8 @@ class LearnerTiles(MeasuredWeights):
         columns = memory.weights[table::2, self._at, : self.p].transpose(0, 2, 1, 3)
         own, *dutch = columns.reshape(len(columns), self.p, -1)[..., : self.count]
         shared = memory.device.xp.asarray(self.recorder.trace.values)[:, None]
-        along = dutch[0] if self.form.true_online else shared
-        return own + along * memory.state[row, self._lanes]
+        direction = dutch[0] if self.form.true_online else shared
+        return own + direction * memory.state[row, self._lanes]
 
     def weights(self) -> tuple[FloatArray, FloatArray]:
         """Return θ and ω as [K, p], with the postponed sums folded in."""

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from saddleback._typing import FloatArray, IndexArray
-from saddleback._user_functions import SAMPLE, Question, call, check_rows, nothing_to_ask
+from saddleback._user_functions import SAMPLE, Recheck, call, check_rows, nothing_to_recheck
 
 
 class Active(NamedTuple):
@@ -74,12 +74,12 @@ def encode(features: Features, observations: FloatArray) -> Active:
     return Active(np.array(indices), None if value is None else np.array(value))  # may be reused
 
 
-def check_feature_rows(features: Features, observations: FloatArray) -> Question:
+def check_feature_rows(features: Features, observations: FloatArray) -> Recheck:
     """Raise unless features of a user are a function of each observation alone."""
     own = not type(features).__module__.startswith("saddleback.")
     function = features.encode if own else getattr(features, "function", None)
     if function is None:
-        return nothing_to_ask
+        return nothing_to_recheck
     limit = min(SAMPLE, max(2, ENTRIES // features.size))
     return check_rows(
         "features", lambda rows: encode(features, rows).dense(features.size), observations,

@@ -19,7 +19,7 @@ import numpy as np
 
 from saddleback._plugins import USER_ERRORS, load
 from saddleback._typing import FloatArray
-from saddleback._user_functions import ImpureFunction, Question, call, check_rows
+from saddleback._user_functions import ImpureFunction, Recheck, call, check_rows
 from saddleback.errors import InvalidParameter
 from saddleback.features.action_distribution import (
     DRAWS,
@@ -59,7 +59,7 @@ class ContinuousTarget(Target):
         """Return 1 in each state: the action as a whole is the only one, [m, 1]."""
         return np.ones((len(segment.observations), n_actions))
 
-    def check_rows(self, segment: Segment, n_actions: int) -> Question:
+    def check_rows(self, segment: Segment, n_actions: int) -> Recheck:
         """Raise unless the policy is a function of each observation alone, on some states."""
         states = segment.observations[:256]
         actions = self.actions(states)
@@ -68,7 +68,7 @@ class ContinuousTarget(Target):
 
         points = actions.points
 
-        def again() -> None:
+        def recheck() -> None:
             repeated = self.actions(states)
             if not (
                 isinstance(repeated, SampledActions) and np.array_equal(points, repeated.points)
@@ -78,8 +78,8 @@ class ContinuousTarget(Target):
                     "random numbers must come from its second argument, rng."
                 )
 
-        again()
-        return again
+        recheck()
+        return recheck
 
     def _numbers(self, states: FloatArray) -> FloatArray:
         actions = self.actions(states)

@@ -9,7 +9,7 @@ import numpy as np
 
 from saddleback._plugins import USER_ERRORS
 from saddleback._typing import FloatArray
-from saddleback._user_functions import ImpureFunction, Question, call, check_rows
+from saddleback._user_functions import ImpureFunction, Recheck, call, check_rows
 from saddleback.errors import Fix
 from saddleback.log.diagnostics import Finding, LogError
 from saddleback.log.likely_columns import PLACEHOLDER
@@ -69,7 +69,7 @@ def check_policy_rows(
     observations: FloatArray,
     n_actions: int,
     actions: Sequence[str] = (),
-) -> Question:
+) -> Recheck:
     """Raise unless a policy treats each observation alone, and always the same."""
     return check_rows(
         f"{name} policy", lambda rows: query_policy(name, policy, rows, n_actions, actions),

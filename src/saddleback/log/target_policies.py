@@ -22,7 +22,7 @@ import numpy as np
 from saddleback import _registry, policies
 from saddleback._plugins import USER_ERRORS, load
 from saddleback._typing import FloatArray
-from saddleback._user_functions import Question, nothing_to_ask
+from saddleback._user_functions import Recheck, nothing_to_recheck
 from saddleback.errors import (
     ESTIMATE_PROPENSITIES,
     Fix,
@@ -116,10 +116,10 @@ class Target:
         """Return μ of the logged actions [n], and of all actions in all states [m, K], if known."""
         return segment.propensity, segment.tables.get("mu")
 
-    def check_rows(self, segment: Segment, n_actions: int) -> Question:
+    def check_rows(self, segment: Segment, n_actions: int) -> Recheck:
         """Raise unless π is a function of each observation alone, on some states of a segment."""
         if self.policy is None:
-            return nothing_to_ask
+            return nothing_to_recheck
         return check_policy_rows(
             f"target {self.name!r}", self.policy, segment.observations, n_actions,
             self.action_names,

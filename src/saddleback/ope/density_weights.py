@@ -25,7 +25,7 @@ from saddleback.log.continuous_targets import ContinuousTarget
 from saddleback.ope.doubly_robust import CrossFitted
 from saddleback.ope.episode_weights import Trajectories
 from saddleback.ope.importance_sampling import RowValues, WeightReducer
-from saddleback.ope.log_pass import Asked, SegmentBatch, read_log
+from saddleback.ope.log_pass import Rechecks, SegmentBatch, read_log
 from saddleback.ope.slope import slope
 
 BANDWIDTHS = tuple(float(h) for h in np.geomspace(0.05, 1.6, 6))
@@ -117,13 +117,13 @@ def weigh_continuous(
     states: FloatArray,
     scale: FloatArray,
     q: dict[str, JointQ],
-    asked: Asked,
+    rechecks: Rechecks,
     progress: Progress | None = None,
 ) -> dict[str, Weighted]:
     """Weigh the episodes of a log with propensities for each target, in one pass.
 
     ``states`` are some of the log, ``scale`` is that of each entry of an action, and ``q`` has
-    control variates by target, of those that have a density. ``asked`` is that of `read_log`.
+    control variates by target, of those that have a density. ``rechecks`` is that of `read_log`.
     """
     jobs: dict[str, list[WeightReducer]] = {}
     kernels = set()
@@ -146,7 +146,7 @@ def weigh_continuous(
     reducers = [reducer for group in jobs.values() for reducer in group]
     if not reducers:
         return {}
-    read_log(log, reducers, targets, progress=progress, asked=asked, mergeable=False)
+    read_log(log, reducers, targets, progress=progress, rechecks=rechecks, mergeable=False)
     results = {}
     for target in targets:
         episodes = [reducer.result(True) for reducer in jobs.get(target.name, ())]

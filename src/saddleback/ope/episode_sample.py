@@ -13,7 +13,7 @@ from saddleback._progress import Progress
 from saddleback._typing import BoolArray, FloatArray, IntArray, OffsetArray
 from saddleback.errors import InvalidParameter
 from saddleback.log import Log, LogSample, Target
-from saddleback.ope.log_pass import Asked, Job, Reducer, SegmentBatch, read_log
+from saddleback.ope.log_pass import Job, Rechecks, Reducer, SegmentBatch, read_log
 
 FOLDS = 5
 """Number of folds of episodes."""
@@ -236,13 +236,13 @@ def sample_episodes(
     horizon: int | None = None,
     states: LogSample | None = None,
     progress: Progress | None = None,
-    asked: Asked | None = None,
+    rechecks: Rechecks | None = None,
 ) -> tuple[EpisodeSample, int | None]:
     """Read a log once; return a sample of its episodes, and the horizon of the task, if any.
 
     If the time limit belongs to the task, the horizon is the common length of truncated episodes.
     Their next observations are used, since a value of H steps does not end with the log.
-    ``states`` receives all rows, too. ``asked`` is that of `read_log`.
+    ``states`` receives all rows, too. ``rechecks`` is that of `read_log`.
     """
     bounded = horizon is not None or log.time_limit == "task"
     source = log.with_options(time_limit="artifact") if bounded else log
@@ -250,7 +250,7 @@ def sample_episodes(
     reducers: list[Reducer] = [sampler]
     if states is not None:
         reducers.append(_StateSampler(states))
-    read_log(source, reducers, targets, asked=asked, mergeable=False, progress=progress)
+    read_log(source, reducers, targets, rechecks=rechecks, mergeable=False, progress=progress)
     sample = sampler.sample
     if horizon is None and bounded:
         horizon = sample.task_horizon if sampler.has_next_observations else None

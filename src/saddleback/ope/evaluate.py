@@ -34,7 +34,7 @@ from saddleback.ope.evidence_from_log import EvidenceReducer
 from saddleback.ope.feature_spec import as_features, is_automatic
 from saddleback.ope.fqe import ONE_STEP, fqe_estimate
 from saddleback.ope.importance_sampling import WeightReducer
-from saddleback.ope.log_pass import Asked, EncodeOnce, Reducer, read_log
+from saddleback.ope.log_pass import EncodeOnce, Rechecks, Reducer, read_log
 from saddleback.ope.lstd_solve import prediction_distance
 from saddleback.ope.methods import IMPORTANCE_SAMPLING, episode_methods
 from saddleback.ope.model_distribution import model_distributions
@@ -226,12 +226,12 @@ def evaluate(
     is_consensus = automatic or horizon is not None
     if is_consensus and draws is None:
         draws = 0  # the spectrum concerns the closed form, which is not the estimate
-    asked: Asked = {}
+    rechecks: Rechecks = {}
     episodes_sampled: EpisodeSample | None = None
     if is_consensus:
         sample = LogSample(log.n_actions, log.dimensions)
         episodes_sampled, horizon = sample_episodes(
-            log, named, ESTIMATE_ROWS, horizon, sample, reading, asked
+            log, named, ESTIMATE_ROWS, horizon, sample, reading, rechecks
         )
     else:
         sample = log.sample(reading)
@@ -274,7 +274,13 @@ def evaluate(
         # The first pass: statistics.
         first = StatisticsReducer(log, setting, policies, once, main=len(named))
         one_pass = partial(
-            read_log, log, targets=policies, features=once, pool=pool, asked=asked, mergeable=False
+            read_log,
+            log,
+            targets=policies,
+            features=once,
+            pool=pool,
+            rechecks=rechecks,
+            mergeable=False,
         )
         sampler = EpisodeSampler(named, OPINION_ROWS)
         with_opinion = bool(sampled) and not is_consensus

@@ -45,7 +45,7 @@ from saddleback.ope.fqe import fqe_estimate
 from saddleback.ope.joint_features import as_joint_features, describe
 from saddleback.ope.joint_statistics import JointSums, SampledPolicy
 from saddleback.ope.log_counts import EpisodeTotals, LogCounts
-from saddleback.ope.log_pass import Asked, read_log
+from saddleback.ope.log_pass import Rechecks, read_log
 from saddleback.ope.methods import continuous_methods
 from saddleback.ope.policy_counts import PolicyCounts
 from saddleback.ope.result import Evaluation
@@ -108,8 +108,8 @@ def evaluate_continuous(
         log = log.cached(progress=reading)
         raise_errors(log.reader().findings())
     totals, sampler = EpisodeTotals(log, gamma), EpisodeSampler(named, MAX_ROWS)
-    asked: Asked = {}
-    reader = read_log(log, [totals, sampler], named, asked=asked, mergeable=False)
+    rechecks: Rechecks = {}
+    reader = read_log(log, [totals, sampler], named, rechecks=rechecks, mergeable=False)
     summary = reader.summary(gamma, totals.returns.mean)
     raise_errors(summary.findings)
     sample = sampler.sample
@@ -120,7 +120,7 @@ def evaluate_continuous(
     chosen = as_joint_features(features, sample)
     part = sample.thinned(ESTIMATE_ROWS if is_main else OPINION_ROWS)
     if is_main and log.time_limit == "task":
-        part, horizon = sample_episodes(log, named, ESTIMATE_ROWS, horizon, asked=asked)
+        part, horizon = sample_episodes(log, named, ESTIMATE_ROWS, horizon, rechecks=rechecks)
     not_needed: tuple[str, ...] = ()
     if horizon is not None:  # known to the estimate, so the observation need not tell the time
         not_needed = ("W154",)
@@ -167,7 +167,7 @@ def evaluate_continuous(
             scale = robust_scale(sample.action_values)[1]
             weighted = weigh_continuous(
                 log, named, gamma, sample.states[:MAX_STATES], np.where(scale > 0, scale, 1.0),
-                fits, asked, weighing,
+                fits, rechecks, weighing,
             )  # fmt: skip
         baseline = Baseline.of(
             joint.scores(sums, RULE, len(named), ridge), bool(sums.counts.truncated_weight[0])

@@ -35,7 +35,7 @@ from saddleback.ope.evidence_from_log import EvidenceReducer
 from saddleback.ope.feature_spec import as_features, is_automatic
 from saddleback.ope.fqe import ONE_STEP
 from saddleback.ope.importance_sampling import WeightReducer
-from saddleback.ope.log_pass import Asked, EncodeOnce, Reducer, read_log
+from saddleback.ope.log_pass import EncodeOnce, Rechecks, Reducer, read_log
 from saddleback.ope.methods import decision_methods
 from saddleback.ope.model_distribution import model_distributions
 from saddleback.ope.phases import READING, plan_phases
@@ -114,8 +114,8 @@ def evaluate_decisions(
     check_name_not_reserved([policy.name for policy in named])
     reading = part_of(progress, 0.0, READING, "reading")
     states = LogSample(log.n_actions, log.dimensions)
-    asked: Asked = {}
-    sample, _ = sample_episodes(log, named, ESTIMATE_ROWS, None, states, reading, asked)
+    rechecks: Rechecks = {}
+    sample, _ = sample_episodes(log, named, ESTIMATE_ROWS, None, states, reading, rechecks)
     if len(sample.starts) < 2 * FOLDS:
         raise InvalidParameter(
             f"the log has {len(sample.starts)} decisions, too few to estimate anything from (at "
@@ -135,7 +135,13 @@ def evaluate_decisions(
     setting = StatisticsKey.of(log, [ONE_STEP], policies, once.features, 0.0, False, FOLDS)
     with thread_pool(threads) as pool:
         one_pass = partial(
-            read_log, log, targets=policies, features=once, pool=pool, asked=asked, mergeable=False
+            read_log,
+            log,
+            targets=policies,
+            features=once,
+            pool=pool,
+            rechecks=rechecks,
+            mergeable=False,
         )
         first = StatisticsReducer(log, setting, policies, once, main=len(named))
         reader = one_pass([first], progress=phases.sums)

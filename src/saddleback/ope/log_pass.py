@@ -18,7 +18,7 @@ import numpy as np
 
 from saddleback._progress import Progress
 from saddleback._typing import FloatArray, IntArray, OffsetArray
-from saddleback._user_functions import Question
+from saddleback._user_functions import Recheck
 from saddleback.engine import EpisodeFold
 from saddleback.features import Active, Features
 from saddleback.features.base import check_feature_rows, encode
@@ -47,7 +47,7 @@ class EncodeOnce:
         self._states: FloatArray | None = None
         self._active: Active | None = None
 
-    def check_rows(self, segment: Segment, n_actions: int) -> Question:
+    def check_rows(self, segment: Segment, n_actions: int) -> Recheck:
         """Raise unless the features are a function of each observation alone."""
         return check_feature_rows(self.features, segment.observations)
 
@@ -108,8 +108,8 @@ class SegmentBatch:
         return (self.block_numbers % np.uint64(count)).astype(np.int64)
 
 
-Asked = dict[Target | EncodeOnce, Question]
-"""What functions of the user were asked, to ask them again after the last pass."""
+Rechecks = dict[Target | EncodeOnce, Recheck]
+"""Checks of functions of the user that are repeated after the last pass."""
 
 
 def read_log(
@@ -120,24 +120,24 @@ def read_log(
     *,
     pool: Executor | None = None,
     progress: Progress | None = None,
-    asked: Asked | None = None,
+    rechecks: Rechecks | None = None,
     mergeable: bool = True,
 ) -> LogReader:
     """Drive reducers over a log in one pass; raise the errors of the log at its end.
 
     ``features`` are those that the reducers use, as one `EncodeOnce`. Functions of the user are
     called several times on some states of the first segment, and again on these at the end: of this
-    pass, and of all passes with the same ``asked``. ``mergeable`` is that of `BlockNumbers`.
+    pass, and of all passes with the same ``rechecks``. ``mergeable`` is that of `BlockNumbers`.
     """
-    asked = {} if asked is None else asked
+    rechecks = {} if rechecks is None else rechecks
     functions: list[Target | EncodeOnce] = [*targets, *([] if features is None else [features])]
     reader = log.reader([table for target in targets for table in target.tables])
     contents, carried = BlockNumbers(mergeable), EpisodeFold(1, np.uint64)
     pending: list[tuple[list[Job], Future[object]]] = []
     for segment in reader.segments(progress):
         for function in functions:
-            if function not in asked:
-                asked[function] = function.check_rows(segment, log.n_actions)
+            if function not in rechecks:
+                rechecks[function] = function.check_rows(segment, log.n_actions)
         numbers = carried.begin(segment)
         numbers[1:, 0] = contents.of(segment.contents)
         batch = SegmentBatch(segment, numbers[:, 0], features, log.n_actions)
@@ -153,8 +153,8 @@ def read_log(
                 pending.append((todo, pool.submit(_do, todo)))
     _finish(pending)
     raise_errors(reader.findings())
-    for again in asked.values():
-        again()
+    for recheck in rechecks.values():
+        recheck()
     return reader
 
 
