@@ -98,7 +98,7 @@ bench: $(DEV)
 weight: $(DEV)
 	$(BIN)/python benchmarks/install.py
 
-# The numbers of the pages, from the files that make bench and make weight wrote.
+# The numbers of the pages, from the files that make bench, make gpu-bench and make weight wrote.
 numbers: $(DEV)
 	cp $(wildcard results/bench.json results/bench-*.json results/scaling.json results/install.json) \
 	  docs/project/measurements/

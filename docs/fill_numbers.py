@@ -2,7 +2,8 @@
 
 A number in a page is followed by a comment with its name, as in ``379<!--= one learner -->``.
 Numbers are computed here from the files in ``project/measurements``, copies of those that ``make
-bench`` and ``make weight`` wrote to ``results``. Without its file a number stays, and is reported.
+bench``, ``make gpu-bench`` and ``make weight`` wrote to ``results``. Without its file a number
+stays, and is reported.
 """
 
 import json
@@ -61,6 +62,39 @@ def task_seconds(job):
     return "scaling", lambda m: f"{m[job]['seconds'][ONE] / m[job]['tasks']:.1f}"
 
 
+def gpu(show):
+    """Return a number of bench-gpu.json."""
+    return "bench-gpu", show
+
+
+def gpu_rate(rule, dtype):
+    """Return the billions of learner-steps per second of 32,000 learners on a GPU."""
+    return gpu_kernel(rule, dtype, 32_000, "rate", ".0f", 1e9)
+
+
+def gpu_kernel(rule, dtype, learners, key, form, unit=1.0):
+    """Return a measurement of the kernel on a GPU."""
+    wanted = {"rule": rule, "dtype": dtype, "learners": learners}
+
+    def show(m):
+        rows = m["kernel"] + m["further"]
+        (row,) = (row for row in rows if row.items() >= wanted.items())
+        return format(row[key] / unit, form)
+
+    return gpu(show)
+
+
+def ges(key, learners, form):
+    """Return a measurement of GES in float64."""
+    return gpu_kernel("GES(0.9)", "float64", learners, key, form)
+
+
+def gpu_by_lambda(m):
+    """Return the time of a step at the slowest λ, relative to λ = 0."""
+    times = [row["us_per_step"] for row in m["by_lambda"].values()]
+    return f"{max(times) / times[0]:.2f}"
+
+
 PLAIN, ONE, TWO, DASK = "plain, 2 threads", "--workers 1", "--workers 2", "--dask, 2 workers"
 
 NUMBERS = {
@@ -99,6 +133,23 @@ NUMBERS = {
     "log, 1": share("log", ONE),
     "log, 2": share("log", TWO),
     "log, dask": share("log", DASK),
+    "GPU, TB/s": gpu(lambda m: f"{m['gpu']['bandwidth'] / 1e12:.1f}"),
+    "GPU, threads": gpu(lambda m: f"{m['machine']['cores']}"),
+    "GPU, CPU": gpu(lambda m: f"{max(m['cpu_rate'].values()) / 1e9:.1f}"),
+    "GPU, paper": gpu(lambda m: f"{m['targets']['paper, seconds'][0]:.1f}"),
+    "GQ, 64": gpu_rate("GQ(0.9)", "float64"),
+    "ES, 64": gpu_rate("ExpectedSarsa(0.9)", "float64"),
+    "GQ, 32": gpu_rate("GQ(0.9)", "float32"),
+    "ES, 32": gpu_rate("ExpectedSarsa(0.9)", "float32"),
+    "TGTD, 64": gpu_rate("TrueOnlineGTD(0.9)", "float64"),
+    "TGTD, 32": gpu_rate("TrueOnlineGTD(0.9)", "float32"),
+    "GPU, million": gpu(lambda m: f"{m['million']['rate'] / 1e9:.0f}"),
+    "GPU, GB": gpu(lambda m: f"{m['million']['memory_gb']:.0f}"),
+    "GPU, λ": gpu(gpu_by_lambda),
+    "GPU, share": ges("share_of_bandwidth", 32_000, ".0%"),
+    "GPU, warps": ges("warps_per_multiprocessor", 32_000, ".0f"),
+    "GPU, full share": ges("share_of_bandwidth", 655_360, ".0%"),
+    "GPU, full warps": ges("warps_per_multiprocessor", 655_360, ".0f"),
 }  # fmt: skip
 """The file that each number is computed from, and how."""
 
