@@ -10,7 +10,6 @@ import re
 import shutil
 import sys
 from pathlib import Path
-from statistics import median
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "results"
@@ -84,41 +83,37 @@ def projected(job):
     return "scaling", lambda m: f"{m['projected_s'][job]:.0f}"
 
 
-def gpu_rates(dtype):
-    """Return the slowest and the fastest rule's G learner-steps/s with 32,000 learners."""
-
-    def show(m):
-        rates = [
-            row["rate"] / 1e9
-            for row in m["kernel"] if (row["dtype"], row["learners"]) == (dtype, 32_000)
-        ]  # fmt: skip
-        return f"{min(rates):.0f}–{max(rates):.0f}"
-
-    return "bench-gpu", show
-
-
-def gpu_row(learners, key, form):
-    """Return a property of GES in float64 with a number of learners."""
-
-    def show(m):
-        (row,) = (
-            row for row in m["kernel"]
-            if (row["dtype"], row["learners"]) == ("float64", learners) and "GES" in row["rule"]
-        )  # fmt: skip
-        return format(row[key], form)
-
-    return "bench-gpu", show
-
-
-def gpu_lambda(m):
-    """Return the largest time of a step over that at λ = 0."""
-    times = {float(lam): row["us_per_step"] for lam, row in m["by_lambda"].items()}
-    return f"{max(times.values()) / times[0.0]:.2f}"
-
-
 def gpu(show):
-    """Return a number of the benchmark of the GPU."""
+    """Return a number of bench-gpu.json."""
     return "bench-gpu", show
+
+
+def gpu_rate(rule, dtype):
+    """Return the billions of learner-steps per second of 32,000 learners on a GPU."""
+    return gpu_kernel(rule, dtype, 32_000, "rate", ".0f", 1e9)
+
+
+def gpu_kernel(rule, dtype, learners, key, form, unit=1.0):
+    """Return a measurement of the kernel on a GPU."""
+    wanted = {"rule": rule, "dtype": dtype, "learners": learners}
+
+    def show(m):
+        rows = m["kernel"] + m["further"]
+        (row,) = (row for row in rows if row.items() >= wanted.items())
+        return format(row[key] / unit, form)
+
+    return gpu(show)
+
+
+def ges(key, learners, form):
+    """Return a measurement of GES in float64."""
+    return gpu_kernel("GES(0.9)", "float64", learners, key, form)
+
+
+def gpu_by_lambda(m):
+    """Return the time of a step at the slowest λ, relative to λ = 0."""
+    times = [row["us_per_step"] for row in m["by_lambda"].values()]
+    return f"{max(times) / times[0]:.2f}"
 
 
 PLAIN, ONE, TWO, DASK = "plain, 2 threads", "--workers 1", "--workers 2", "--dask, 2 workers"
@@ -176,21 +171,23 @@ NUMBERS = {
     "10⁶ settings, s": projected("study"),
     "10¹⁰ rows, s": projected("log"),
     "merge, s": projected("merge"),
-    "gpu": gpu(lambda m: m["gpu"]["name"].replace(" ", "\xa0")),
-    "gpu, TB/s": gpu(lambda m: f"{m['gpu']['bandwidth'] / 1e12:.1f}"),
-    "gpu, threads": gpu(lambda m: str(max(map(int, m["cpu_rate"])))),
-    "gpu, CPU": gpu(lambda m: f"{max(m['cpu_rate'].values()) / 1e9:.2f}"),
-    "gpu, paper": gpu(lambda m: f"{median(one['seconds'] for one in m['paper']['cuda']):.1f}"),
-    "gpu, float64": gpu_rates("float64"),
-    "gpu, float32": gpu_rates("float32"),
-    "gpu, million": gpu(lambda m: f"{m['million']['rate'] / 1e9:.0f}"),
-    "gpu, GB": gpu(lambda m: f"{m['million']['memory_gb']:.0f}"),
-    "gpu, λ": gpu(gpu_lambda),
-    "gpu, bytes": gpu_row(32_000, "bytes_per_step", "d"),
-    "gpu, 32,000": gpu_row(32_000, "share_of_bandwidth", ".0%"),
-    "gpu, 655,360": gpu_row(655_360, "share_of_bandwidth", ".0%"),
-    "gpu, warps": gpu_row(32_000, "warps_per_multiprocessor", "d"),
-    "gpu, most warps": gpu_row(655_360, "warps_per_multiprocessor", "d"),
+    "GPU, TB/s": gpu(lambda m: f"{m['gpu']['bandwidth'] / 1e12:.1f}"),
+    "GPU, threads": gpu(lambda m: f"{m['machine']['cores']}"),
+    "GPU, CPU": gpu(lambda m: f"{max(m['cpu_rate'].values()) / 1e9:.1f}"),
+    "GPU, paper": gpu(lambda m: f"{m['targets']['paper, seconds'][0]:.1f}"),
+    "GQ, 64": gpu_rate("GQ(0.9)", "float64"),
+    "ES, 64": gpu_rate("ExpectedSarsa(0.9)", "float64"),
+    "GQ, 32": gpu_rate("GQ(0.9)", "float32"),
+    "ES, 32": gpu_rate("ExpectedSarsa(0.9)", "float32"),
+    "TGTD, 64": gpu_rate("TrueOnlineGTD(0.9)", "float64"),
+    "TGTD, 32": gpu_rate("TrueOnlineGTD(0.9)", "float32"),
+    "GPU, million": gpu(lambda m: f"{m['million']['rate'] / 1e9:.0f}"),
+    "GPU, GB": gpu(lambda m: f"{m['million']['memory_gb']:.0f}"),
+    "GPU, λ": gpu(gpu_by_lambda),
+    "GPU, share": ges("share_of_bandwidth", 32_000, ".0%"),
+    "GPU, warps": ges("warps_per_multiprocessor", 32_000, ".0f"),
+    "GPU, full share": ges("share_of_bandwidth", 655_360, ".0%"),
+    "GPU, full warps": ges("warps_per_multiprocessor", 655_360, ".0f"),
 }  # fmt: skip
 """The file that each number is computed from, and how."""
 

@@ -66,9 +66,9 @@ class LearnerTiles(MeasuredWeights):
         memory = self._memory  # every second table is of θ, the others of ω
         columns = memory.weights[table::2, self._at, : self.p].transpose(0, 2, 1, 3)
         own, *dutch = columns.reshape(len(columns), self.p, -1)[..., : self.count]
-        shared = memory.device.xp.asarray(self.recorder.trace.values)[:, None]
-        direction = dutch[0] if self.form.true_online else shared
-        return own + direction * memory.state[row, self._lanes]
+        trace = memory.device.xp.asarray(self.recorder.trace.values)[:, None]
+        g = dutch[0] if self.form.true_online else trace
+        return own + g * memory.state[row, self._lanes]
 
     def weights(self) -> tuple[FloatArray, FloatArray]:
         """Return θ and ω as [K, p], with the postponed sums folded in."""

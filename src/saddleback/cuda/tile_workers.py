@@ -87,10 +87,11 @@ class TileWorkers:
         rows, size = PaddedRows(learners[0].p, learners[0].dtype), 0
         placed: dict[int, tuple[int, Any]] = {}
         for one, stream, group in zip(learners, streams, groups, strict=True):
-            columns, *starts = rows.of(stream, one.form)
-            arrays = *columns, *one.recorder.record(stream, one.done, *starts, self._memory.numbers)
+            columns, phi_at, next_at = rows.of(stream, one.form)
+            width = self._memory.numbers
+            recorded = one.recorder.record(stream, one.done, phi_at, next_at, width)
             one.done += len(stream.reward)
-            for name, array in zip(ARRAYS, arrays, strict=True):
+            for name, array in zip(ARRAYS, (*columns, *recorded), strict=True):
                 if id(array) not in placed:
                     placed[id(array)] = size, array
                     size += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
@@ -141,5 +142,5 @@ def bytes_needed(groups: Sequence[int], p: int, dtype: Any, forms: Sequence[Form
     if (p + 1) * TILE * dtype.itemsize >= 1 << 32:
         raise InvalidParameter(f"{p:,} features are too many for a GPU.")
     lanes = [-(-learners // TILE) * TILE for learners in groups]
-    state = sum(lanes) * (tables(forms) * (p + 1) + len(STATE) + 1) * dtype.itemsize
+    state: int = sum(lanes) * (tables(forms) * (p + 1) + len(STATE) + 1) * dtype.itemsize
     return state + max(lanes, default=0) * p * 8 * WORKSPACE

@@ -8,7 +8,7 @@ With u = eᵀω, and v = e'ᵀω of a second trace, a form of the family is give
 both from the old θ and ω, and  −hybrid · (φ − γ'b) v  in both, times their step sizes. The kernel
 multiplies by them and does not branch. To add a form, write one frozen dataclass with
 ``coefficients``. Forms with further traces, hybrid or true on-line, have a slower kernel of their
-own, which runs on the CPU only.
+own on the CPU.
 """
 
 from __future__ import annotations
