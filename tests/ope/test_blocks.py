@@ -77,7 +77,7 @@ def test_the_order_of_episodes_changes_only_rounding(kind):
 def test_equal_episodes_are_spread_over_blocks():
     numbers = BlockNumbers(mergeable=False)
     parts = [numbers.of(np.full(n, 7, dtype=np.uint64)) for n in (1, 0, 300, 2000, 1, 1698)]
-    counts = np.bincount(np.concatenate(parts) % 20, minlength=20)
+    counts = np.bincount((np.concatenate(parts) % 20).astype(int), minlength=20)
     assert counts.sum() == 4000
     assert counts.min() > 140
     assert counts.max() < 260
