@@ -14,6 +14,7 @@ from saddleback.ope.feature_spec import as_features
 from saddleback.system import LARGEST
 
 from .families import FAMILIES
+from .held_out import HELD_OUT
 from .situations import KINDS
 
 NUMBERS = ("value", "low", "high", "error", "gap", "half_width", "estimated_spread")
@@ -40,7 +41,7 @@ def judge(name, level, n, seed):
     """Judge one log with automatic features and by hand."""
     if name in KINDS:
         return judge_situation(name, seed)
-    family = FAMILIES[name]
+    family = (FAMILIES | HELD_OUT)[name]
     case = family.case(level, seed, n)
     log = case.as_log()
     hand = features_by_hand(family, log, level, n, seed)

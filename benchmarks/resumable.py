@@ -23,7 +23,7 @@ import saddleback
 
 PACKAGE, BENCHMARKS = Path(saddleback.__file__).parent, Path(__file__).parent
 SOURCES = [PACKAGE / name for name in ("ope", "features", "engine", "log")]
-SOURCES += [BENCHMARKS / name for name in ("families", "situations")]
+SOURCES += [BENCHMARKS / name for name in ("families", "held_out", "situations")]
 
 
 @cache

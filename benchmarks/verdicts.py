@@ -2,7 +2,9 @@
 
 Run by ``make verdicts``. Cases are logs of all `families`, at every level and size, and the
 `situations`: own problems with good, poor and wrong features. Each is judged with automatic
-features and with features by hand, those of families poor. Measured by group of similar worlds:
+features and with features by hand, those of families poor. With ``--held-out`` they are logs of
+families that were not in view when the checks were designed, to report rates, not to tune them.
+Measured by group of similar worlds:
 
 usable, missed      usable verdicts whose widened interval misses the truth
 good, not usable    answers within a tenth of a standard deviation of a return that are not usable
@@ -11,8 +13,9 @@ wrong               better or worse decided the wrong way round
 
 The gap is calibrated across environments: the smallest multiplier c with which at most 5 % of
 usable verdicts of all other groups miss, with a half-width of 2·error + c·gap, is applied to the
-group left out. Writes ``results/verdicts.json`` and ``results/verdicts.md``; results so far are in
-``results/verdicts.jsonl``, where a run that was stopped continues.
+group left out. Writes ``results/verdicts.json`` and ``results/verdicts.md`` (``held-out.json``
+and ``held-out.md``); results so far are in ``results/verdicts.jsonl``, where a run that was stopped
+continues.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from rich.console import Console
 from rich.table import Table
 
 from .families import FAMILIES, LEFT_OUT
+from .held_out import HELD_OUT
 from .judgements import judge
 from .machine import machine, machine_line
 from .resumable import budget, code_digest, measure_cases
@@ -53,12 +57,12 @@ SHIPPED = 1.0
 MULTIPLIERS = np.round(np.arange(0.0, 5.01, 0.05), 2)
 
 
-def cases(seeds):
+def cases(seeds, held_out=False):
     """Return all cases; those of a seed in random order, so that any part is representative."""
     listed = []
     for seed in range(FIRST, FIRST + seeds):
-        block = [(kind, "", 0, seed) for kind in KINDS]
-        for family in FAMILIES.values():
+        block = [] if held_out else [(kind, "", 0, seed) for kind in KINDS]
+        for family in (HELD_OUT if held_out else FAMILIES).values():
             block += [
                 (family.name, level, n, seed) for level in family.levels for n in family.sizes
             ]
@@ -132,7 +136,7 @@ def summarise(results):
     """Return rows by mode (automatic, by hand, statistics), kind of states, and group."""
     verdicts = defaultdict(list)
     for (name, level, n, seed), judgements in results.items():
-        family = FAMILIES.get(name)
+        family = (FAMILIES | HELD_OUT).get(name)
         states = "own" if family is None else "continuous" if family.continuous else "discrete"
         group = OWN if family is None else family.group
         for one in judgements:
@@ -229,17 +233,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=budget(), help="time budget")
     parser.add_argument("--seeds", type=int, default=int(os.environ.get("VERDICT_SEEDS", "20")))
+    parser.add_argument("--held-out", action="store_true", help="judge families held out")
     given = parser.parse_args()
+    name = "held-out" if given.held_out else "verdicts"
     console, out = Console(width=170), Path("results")
     print(machine_line())
     began, code = time.perf_counter(), code_digest("judgements.py")
-    listed = cases(given.seeds)
+    listed = cases(given.seeds, given.held_out)
     results = measure_cases(judge, listed, out / "verdicts.jsonl", code, given.minutes)
     rows, multipliers, flat = summarise(results)
     lines = show(rows, console)
     list_misses(flat, console)
     print(f"{len(results)} of {len(listed)} logs judged")
-    for reason in LEFT_OUT:
+    for reason in () if given.held_out else LEFT_OUT:
         print(reason)
     for text in unanswered(flat):
         print(text)
@@ -265,8 +271,8 @@ def main():
     print(f"{time.perf_counter() - began:.0f} s")
     tables = {f"{mode}, {states}": groups for (mode, states), groups in rows.items()}
     content = {"machine": machine(), "rows": tables, "multipliers": multipliers, "each": flat}
-    (out / "verdicts.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
-    (out / "verdicts.md").write_text("\n".join(lines[1:]) + "\n", encoding="utf-8")
+    (out / f"{name}.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
+    (out / f"{name}.md").write_text("\n".join(lines[1:]) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -4,11 +4,14 @@ import numpy as np
 import pytest
 from benchmarks.families import FAMILIES, icu_sepsis
 from benchmarks.families.family import exact_moments
+from benchmarks.held_out import HELD_OUT
 from benchmarks.situations.worlds import LONGEST, simulated_returns
 
 import saddleback as sb
 
-every_family = pytest.mark.parametrize("family", FAMILIES.values(), ids=list(FAMILIES))
+ALL = FAMILIES | HELD_OUT
+
+every_family = pytest.mark.parametrize("family", ALL.values(), ids=list(ALL))
 
 
 def fresh_returns(task, policy, episodes, seed=12345):
@@ -112,6 +115,12 @@ def test_a_family_without_stored_values_asks_for_them():
     family = type(FAMILIES["clinic"])("new", FAMILIES["clinic"].build, {"near": 0.3})
     with pytest.raises(KeyError, match=r"python -m benchmarks.families.truths new"):
         family.case("near", 0, 10)
+
+
+def test_families_held_out_have_names_of_their_own():
+    assert len(HELD_OUT) == 21
+    groups = [{f.group for f in families.values()} for families in (FAMILIES, HELD_OUT)]
+    assert not groups[0] & groups[1]
 
 
 needs_icu = pytest.mark.skipif(not icu_sepsis.FAMILIES, reason="icu-sepsis is not installed")
