@@ -144,8 +144,8 @@ class SavedConsensus(Struct):
     imbalance: Maybe
     opinions: dict[str, Maybe]
     separate: dict[str, Maybe]
-    windowed: tuple[Maybe, Maybe] | None
     candidates: list[SavedCandidate]
+    windowed: tuple[Maybe, Maybe] | None = None
 
 
 class SavedVerdict(Struct):
