@@ -247,5 +247,5 @@ FAMILIES = (
     Family("pacing", pacing, SHARES, (100, 300, 1000)),
     Family("collections", collections, SHARES, (100, 500, 2000)),
     Family("tutoring", tutoring, SHARES, (100, 500, 2000), continuous=False),
-    Family("hidden-hours", calls, SHARES, (100, 300, 1000)),
+    Family("calls", calls, SHARES, (100, 300, 1000)),
 )

@@ -231,7 +231,7 @@ GAINS = {"near": 1.3, "mid": 1.8, "far": 3.0}
 FAMILIES = (
     Family("bicycle", bicycle, GAINS, (100, 300, 1000)),
     Family("quadrotor", quadrotor, SHARES, (100, 300, 1000)),
-    Family("hidden-ice", hidden_ice, SHARES, (100, 300, 1000)),
+    Family("ice", hidden_ice, SHARES, (100, 300, 1000)),
     Family("tanks", tanks, SHARES, (100, 300, 1000)),
     Family("late-sensor", reactor, SHARES, (100, 300, 1000)),
 )
