@@ -22,18 +22,18 @@ class Portfolio:
 
     def move(self, states, actions, rng):
         """Hold nothing, half or everything for a day."""
-        momentum, volatility, _, holding, rises = states.T
-        wanted = 0.5 * actions
+        momentum, volatility, _, position, rises = states.T
+        weight = 0.5 * actions
         gain = np.where(rises > 0, 0.15, -0.2) + np.where(rises > 0, 0.5, 1.0) * rng.standard_t(
-            3, len(wanted)
+            3, len(weight)
         )
-        rewards = wanted * gain - 0.1 * np.abs(wanted - holding) - 0.02 * wanted * volatility
+        rewards = weight * gain - 0.1 * np.abs(weight - position) - 0.02 * weight * volatility
         momentum = 0.85 * momentum + 0.15 * gain
         volatility = 0.9 * volatility + 0.1 * np.abs(gain)
-        switch = rng.random(len(wanted)) < 0.03
+        switch = rng.random(len(weight)) < 0.03
         rises = np.where(switch, 1 - rises, rises)
-        after = np.column_stack([momentum, volatility, gain, wanted, rises])
-        return after, rewards, np.zeros(len(wanted), bool)
+        after = np.column_stack([momentum, volatility, gain, weight, rises])
+        return after, rewards, np.zeros(len(weight), bool)
 
     def see(self, states):
         """Hide the market."""
@@ -44,10 +44,10 @@ def follow_trend(gain):
     """Hold what rises, avoid what is volatile."""
 
     def policy(observations):
-        momentum, volatility, _, holding = observations.T
+        momentum, volatility, _, position = observations.T
         score = np.clip(4 * momentum + 0.8 - volatility, -2, 2)
         return softmax(gain * (np.outer(score, [-1.0, 0.0, 1.0]) - np.abs(
-            holding[:, None] - [0.0, 0.5, 1.0])))  # fmt: skip
+            position[:, None] - [0.0, 0.5, 1.0])))  # fmt: skip
 
     return policy
 
@@ -92,8 +92,8 @@ def pace(gain):
     def policy(observations):
         budget, left, price, quality = observations.T
         rate = np.log(np.maximum(budget, 0.01) / np.maximum(left, 1.0) / price)
-        wanted = 1.5 + 1.5 * rate + 2 * (quality - 0.5)
-        return softmax(-gain * np.abs(np.clip(wanted, 0, 3)[:, None] - np.arange(4)))
+        bid = 1.5 + 1.5 * rate + 2 * (quality - 0.5)
+        return softmax(-gain * np.abs(np.clip(bid, 0, 3)[:, None] - np.arange(4)))
 
     return policy
 
@@ -164,12 +164,12 @@ class Tutoring:
         """Give a task in a skill."""
         n, own = len(states), np.arange(len(states))
         after = states.copy()
-        known = states[own, 6 + actions] > 0
-        right = rng.random(n) < np.where(known, 0.9, 0.2)
+        skilled = states[own, 6 + actions] > 0
+        right = rng.random(n) < np.where(skilled, 0.9, 0.2)
         after[own, 2 * actions + np.where(right, 0, 1)] += 1
         base = states[:, 6] * (actions == 2) * 0.15  # the first skill helps with the last
         learns = rng.random(n) < np.array([0.25, 0.15, 0.05])[actions] + base
-        after[own, 6 + actions] = known | learns
+        after[own, 6 + actions] = skilled | learns
         return after, self.worth[actions] * right, np.zeros(n, bool)
 
     def see(self, states):
@@ -247,5 +247,5 @@ FAMILIES = (
     Family("pacing", pacing, SHARES, (100, 300, 1000)),
     Family("collections", collections, SHARES, (100, 500, 2000)),
     Family("tutoring", tutoring, SHARES, (100, 500, 2000), continuous=False),
-    Family("hidden-hours", calls, SHARES, (100, 300, 1000)),
+    Family("calls", calls, SHARES, (100, 300, 1000)),
 )

@@ -47,8 +47,8 @@ def heat(gain, thrift):
 
     def policy(observations):
         room, _, out, _, _, busy, price = observations.T
-        wanted = 21 - thrift * (2 * (1 - busy) + 2 * price)
-        need = 1.5 * (wanted - room) + 0.08 * (room - out)
+        setpoint = 21 - thrift * (2 * (1 - busy) + 2 * price)
+        need = 1.5 * (setpoint - room) + 0.08 * (room - out)
         return softmax(-gain * np.abs(need[:, None] - [0.0, 1.0, 2.0, 4.0]))
 
     return policy

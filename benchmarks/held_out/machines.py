@@ -36,8 +36,8 @@ def steer_under(gain):
 
     def policy(observations):
         lean, rate, steer, speed = observations.T
-        wanted = (14 * lean + 4 * rate) / speed**2 * 1.1 - steer
-        return softmax(gain * np.outer(np.tanh(4 * wanted), [-1.0, 0.0, 1.0]))
+        error = (14 * lean + 4 * rate) / speed**2 * 1.1 - steer
+        return softmax(gain * np.outer(np.tanh(4 * error), [-1.0, 0.0, 1.0]))
 
     return policy
 
@@ -134,7 +134,7 @@ def hidden_ice(share, rng):
 
 
 class Tanks:
-    """Levels of two tanks in centimetres, inflow, and the level wanted; −2 for overflows.
+    """Levels of two tanks in centimetres, inflow, and the setpoint; −2 for overflows.
 
     Actions are four speeds of the pump from the first tank to the second. Bursts of inflow have a
     heavy tail.
@@ -149,7 +149,7 @@ class Tanks:
 
     def move(self, states, actions, rng):
         """Pump for a minute."""
-        a, b, inflow, wanted = states.T
+        a, b, inflow, setpoint = states.T
         pumped = np.minimum(a, np.array([0.0, 3.0, 6.0, 10.0])[actions])
         drained = 0.7 * np.sqrt(b)
         a = a + inflow - pumped
@@ -158,18 +158,18 @@ class Tanks:
         a, b = np.clip(a, 0, 100), np.clip(b, 0, 100)
         burst = rng.pareto(2.2, len(a)) * (rng.random(len(a)) < 0.15)
         inflow = np.clip(3.0 + 0.7 * (inflow - 3.0) + 3.0 * burst, 0, 60)
-        rewards = -np.abs(b - wanted) / 20 - 2.0 * (spilt > 0) - 0.02 * actions
+        rewards = -np.abs(b - setpoint) / 20 - 2.0 * (spilt > 0) - 0.02 * actions
         move = rng.random(len(a)) < 0.04
-        wanted = np.where(move, rng.choice([30.0, 50.0, 70.0], len(a)), wanted)
-        return np.column_stack([a, b, inflow, wanted]), rewards, np.zeros(len(a), bool)
+        setpoint = np.where(move, rng.choice([30.0, 50.0, 70.0], len(a)), setpoint)
+        return np.column_stack([a, b, inflow, setpoint]), rewards, np.zeros(len(a), bool)
 
 
 def level(gain):
     """Pump by the lack of the second tank and the fullness of the first."""
 
     def policy(observations):
-        a, b, _, wanted = observations.T
-        need = 0.7 * np.sqrt(b) + 0.25 * (wanted - b) + 0.1 * np.maximum(a - 70, 0)
+        a, b, _, setpoint = observations.T
+        need = 0.7 * np.sqrt(b) + 0.25 * (setpoint - b) + 0.1 * np.maximum(a - 70, 0)
         return softmax(-gain * np.abs(need[:, None] - [0.0, 3.0, 6.0, 10.0]))
 
     return policy
@@ -231,7 +231,7 @@ GAINS = {"near": 1.3, "mid": 1.8, "far": 3.0}
 FAMILIES = (
     Family("bicycle", bicycle, GAINS, (100, 300, 1000)),
     Family("quadrotor", quadrotor, SHARES, (100, 300, 1000)),
-    Family("hidden-ice", hidden_ice, SHARES, (100, 300, 1000)),
+    Family("ice", hidden_ice, SHARES, (100, 300, 1000)),
     Family("tanks", tanks, SHARES, (100, 300, 1000)),
     Family("late-sensor", reactor, SHARES, (100, 300, 1000)),
 )

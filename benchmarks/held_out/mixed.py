@@ -92,12 +92,12 @@ def drive(gain):
         closing = speed[:, None] - 28 + observations[:, 5:8]
         room = np.clip((observations[:, 2:5] - 2 * closing - 15) / 15, -2, 2)
         own = np.arange(len(lane))
-        here = room[own, lane]
+        ahead = room[own, lane]
         left = np.where(lane > 0, room[own, np.maximum(lane - 1, 0)], -2.0)
         right = np.where(lane < 2, room[own, np.minimum(lane + 1, 2)], -2.0)
         fast = (speed - 30) / 4
-        scores = [np.full(len(lane), 0.5), here - fast, fast - 2 * here, left - here - 0.3,
-                  right - here - 0.3]  # fmt: skip
+        scores = [np.full(len(lane), 0.5), ahead - fast, fast - 2 * ahead, left - ahead - 0.3,
+                  right - ahead - 0.3]  # fmt: skip
         return softmax(gain * np.stack(scores, axis=1))
 
     return policy
@@ -185,10 +185,10 @@ def maintenance(share, rng):
             for up in itertools.product((0, 1), (0, 1)):
                 after = [min(w + u, 3) for w, u in zip(wear, up, strict=True)]
                 worse = 0.1 + 0.12 * load
-                chance = np.prod([worse if u else 1 - worse for u in up])
+                probability = np.prod([worse if u else 1 - worse for u in up])
                 for other in range(3):
                     stay = 0.7 if other == load else 0.15
-                    P[s, action, number[(*after, other)]] += chance * stay
+                    P[s, action, number[(*after, other)]] += probability * stay
     states = np.array(WEAR, float)
     world = Table(P, R, np.full(S, 1 / S), noise=0.5)
 

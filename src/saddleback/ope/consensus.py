@@ -238,7 +238,7 @@ def find_consensus(
         if abs(residuals.mean()) > SIGNIFICANT * residuals.std(ddof=1) / np.sqrt(len(residuals)):
             main = HISTORY
     others = {view: other for view, other in weighed.items() if view != main}
-    result = replace(
+    consensus = replace(
         weighed[main],
         opinions={view: other.value for view, other in others.items()},
         separate=separate,
@@ -246,12 +246,12 @@ def find_consensus(
         candidates=sum((other.candidates for other in others.values()), weighed[main].candidates),
     )
     if horizon is not None:
-        return result
+        return consensus
     delta, ratio = means[main]
     weights = windowed_weights(sample, target, gamma, ratio[:, 0])
     if weights is None:
-        return result
-    return result.changed(_corrections(delta, weights[:, None] - ratio, sample))
+        return consensus
+    return consensus.changed(_corrections(delta, weights[:, None] - ratio, sample))
 
 
 def _weigh(
