@@ -29,6 +29,10 @@ def number(slope, **settings):
 
 def repeated(slope):
     return {"slope": slope}
+
+
+def mixed(slope):
+    return "flat" if slope == 0 else slope
 """
 
 POWERS = """\
@@ -95,6 +99,12 @@ def test_columns_are_rows_and_a_number_has_the_name_of_its_function(home):
     assert rows == {"slope": [1, 2], "run": [0, 0], "number": [11, 21]}
 
 
+def test_results_of_several_types_are_refused(home):
+    text = 'function = "mine.py:mixed"\n[[setting]]\nslope = [0, 1]\n'
+    with pytest.raises(InvalidParameter, match=r"^results of several types are no table: .*mixed"):
+        run_study_rows(write_study(home, text), home / "out")
+
+
 def test_many_calls_share_tasks(home):
     values = "{ from = 1, to = 1050, count = 1050 }"
     text = f'function = "mine.py:repeated"\n[[setting]]\nslope = {values}\n'
@@ -147,6 +157,17 @@ def test_a_changed_file_is_refused(home):
         ("base = 0.5", "base = 1979-05-27",
          ["10: base must be a number, a text, true or false, a list of them, or { from = 0.0, "
           "to = 1.0, count = 11 }, got datetime.date(1979, 5, 27)."]),
+        ('"mine.py:power"', '""', ['1: function must be "path/to/module.py:function", got \'\'.']),
+        ("base = 0.5", "base = [true, 1]",
+         ["10: base is a number and true or false: all its values need the same type."]),
+        ("base = 0.5", 'base = "half"',
+         ["10: base is a number and a text: all its values need the same type."]),
+        ("base = 0.5", "base = 0.5\nrun = 3",
+         ["11: run comes from the study, for each call: rename yours."]),
+        ("offset = 10", "offset = 10\nseed = 2",
+         ["6: seed comes from the study, for each call: rename yours."]),
+        ("to = 2, count = 3 }", "to = 2, count = 1000000 }",
+         ["1: the settings need 2,000,012 calls; at most 1,000,000 are possible."]),
     ],
 )  # fmt: skip
 def test_errors_name_the_line(home, old, new, errors):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Annotated, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from saddleback.sweep.toml_lines import Count, KeyPath, Seed, StudyFile, Table
 class FunctionTable(Struct, kw_only=True):
     """The top level of a study of a function."""
 
-    function: Annotated[str, Meta(description='"path/to/module.py:function"')] = ""
+    function: Annotated[str, Meta(min_length=1, description='"path/to/module.py:function"')] = ""
     title: Any = None
     seed: Seed = 0
     runs: Count = 1
@@ -49,6 +50,12 @@ Values = Annotated[
 CALL: dict[str, Any] = dict.fromkeys(("seed", "run", "rng", "progress"))
 """Arguments of each call besides its setting and the parameters."""
 
+MAX_CALLS = 1_000_000
+"""Largest number of calls of a study."""
+
+KINDS = {bool: "true or false", int: "a number", float: "a number", str: "a text", list: "a list"}
+"""Types of values that may share a column of the results."""
+
 
 class FunctionReader(StudyFile):
     """Builds a study of a function from parsed TOML, collecting errors on the way."""
@@ -67,6 +74,7 @@ class FunctionReader(StudyFile):
             tables.append({key: self._values((*path, key), own) for key, own in table.items()})
             if function is not None:
                 self._check_arguments(path, function, table, top.parameters)
+        self._check_results(tables, top)
         file = top.function.rpartition(":")[0]
         if function is not None and file.endswith(".py"):
             files[file] = file_hash(folder / file)
@@ -92,6 +100,25 @@ class FunctionReader(StudyFile):
             self.reject(path, value, Values)
             return []
         return values
+
+    def _check_results(self, tables: Sequence[Mapping[str, list[Any]]], top: FunctionTable) -> None:
+        """Record settings that are too many, or that no table of results has room for."""
+        calls = top.runs * sum(prod(map(len, table.values())) for table in tables)
+        if calls > MAX_CALLS:
+            self.add((), f"the settings need {calls:,} calls; at most {MAX_CALLS:,} are possible.")
+        settings: list[tuple[KeyPath, Mapping[str, Any]]]
+        settings = [(("setting", k), table) for k, table in enumerate(tables)]
+        taken = [("parameters", key) for key in CALL if key in top.parameters]
+        for path in [*taken, *((*path, "run") for path, table in settings if "run" in table)]:
+            self.add(path, f"{path[-1]} comes from the study, for each call: rename yours.")
+        types: dict[str, str] = {}
+        for path, table in settings:
+            for key, values in table.items():
+                for kind in (KINDS.get(type(value), "a table") for value in values):
+                    if types.setdefault(key, kind) != kind:
+                        others = f"{key} is {types[key]} and {kind}"
+                        self.add((*path, key), f"{others}: all its values need the same type.")
+                        break
 
     def _check_arguments(
         self,

@@ -15,7 +15,7 @@ from saddleback._progress import Progress, part_of
 from saddleback._provenance import versions
 from saddleback.errors import InvalidParameter
 from saddleback.sweep.manifest import study_hash
-from saddleback.sweep.store import check_versions, parquet_bytes
+from saddleback.sweep.store import check_versions, join_rows, parquet_bytes
 from saddleback.sweep.study import Study, asked_for, load_function
 from saddleback.sweep.study_metrics import metric_name
 from saddleback.sweep.task_runner import Task
@@ -65,7 +65,7 @@ def call(
         arguments = asked_for(function, available) | settings[index]
         tables.append(_table(study, {**settings[index], "run": run}, function(**arguments)))
     metadata = {"study": study_hash(study.as_dict()), "calls": [first, last]}
-    return parquet_bytes(pa.concat_tables(tables, promote_options="permissive"), metadata)
+    return parquet_bytes(join_rows(tables), metadata)
 
 
 @lru_cache(8)

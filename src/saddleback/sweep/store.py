@@ -23,7 +23,7 @@ import shlex
 import shutil
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -266,8 +266,15 @@ class Store:
                 f"{self.folder} {problem}. Run the study again: it computes them, and keeps the "
                 "others."
             )
-        shards = [self.shard(name) for name in self.names()]
-        return pa.concat_tables(shards, promote_options="permissive")
+        return join_rows([self.shard(name) for name in self.names()])
+
+
+def join_rows(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return the rows of several tables; a column of integers and floats becomes one of floats."""
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise InvalidParameter(f"results of several types are no table: {error}.") from None
 
 
 def parquet_bytes(rows: pa.Table, metadata: Mapping[str, Any] | None = None) -> bytes:
