@@ -184,6 +184,7 @@ NUMBERS = {
     "GPU, million": gpu(lambda m: f"{m['million']['rate'] / 1e9:.0f}"),
     "GPU, GB": gpu(lambda m: f"{m['million']['memory_gb']:.0f}"),
     "GPU, λ": gpu(gpu_by_lambda),
+    "GPU, bytes": ges("bytes_per_step", 32_000, ".0f"),
     "GPU, share": ges("share_of_bandwidth", 32_000, ".0%"),
     "GPU, warps": ges("warps_per_multiprocessor", 32_000, ".0f"),
     "GPU, full share": ges("share_of_bandwidth", 655_360, ".0%"),
