@@ -61,6 +61,19 @@ def test_windows_that_end_after_a_truncated_episode_are_made_up_for(monkeypatch)
     np.testing.assert_allclose(weights, expected, rtol=1e-9)
 
 
+def test_windows_are_at_most_half_as_long_as_most_truncated_episodes():
+    """They could end after all of them otherwise: here π is close to μ, and k would be 9."""
+    sample = sample_of(sb.Log(columns([8] * 20, "truncated")))
+    ratio = np.random.default_rng(0).normal(1.0, 0.2, len(sample.step))
+    weights = windowed_weights(sample, "new", 0.9, ratio)
+    assert window(sample.taken_pi("new") / sample.propensities) > 4
+    early = sample.step < 4
+    expected = by_loop(sample, 0.9, ratio, 4)
+    np.testing.assert_allclose(weights[early], expected[early], rtol=1e-9)
+    kept = ratio.sum() / ratio[early].sum()  # those that begin in the first half end in the log
+    np.testing.assert_allclose(weights[~early], kept * expected[~early], rtol=1e-9)
+
+
 def test_there_are_none_without_propensities():
     log = sb.Log(columns([8] * 20, "terminated", mu=False), ignore_propensities=True)
     sample = sample_of(log)
@@ -98,3 +111,6 @@ def test_changes_count_if_they_are_significant(change, moves):
     squares = (other.contradiction(other.value) / CAUTION) ** 2
     before = (one.contradiction(one.value) / CAUTION) ** 2
     assert squares - before == pytest.approx((change - 1.0) ** 2)
+    elsewhere = other.value + 5.0  # a value that is further away differs by the same change
+    squares = (other.contradiction(elsewhere) / CAUTION) ** 2
+    assert squares - before == pytest.approx(25.0)

@@ -114,15 +114,16 @@ class Consensus:
     def contradiction(self, value: float, besides: float = 0.0) -> float:
         """Return how far a value is contradicted: the root of a sum of squares.
 
-        These are its difference to the consensus, those of the consensus to other views, what
-        windowed ratios change beyond a standard error, the dispersion, and what is known
-        ``besides``. If the observation is known to hide something, views that see less are no
-        evidence.
+        These are the larger one of its difference to the consensus, which may include what windowed
+        ratios change, and of that change beyond a standard error; the differences of the consensus
+        to other views; the dispersion; and what is known ``besides``. If the observation is known
+        to hide something, views that see less are no evidence.
         """
-        squares = self.dispersion**2 + (self.value - value) ** 2 + besides**2
+        difference = abs(self.value - value)
         if self.windowed is not None:
             change, error = self.windowed
-            squares += max(abs(change) - error, 0.0) ** 2
+            difference = max(difference, abs(change) - error)
+        squares = self.dispersion**2 + difference**2 + besides**2
         if self.view != HISTORY:
             squares += sum((other - self.value) ** 2 for other in self.opinions.values())
             squares += OWN_SHARE * sum((own - self.value) ** 2 for own in self.separate.values())

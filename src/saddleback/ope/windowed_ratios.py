@@ -21,6 +21,9 @@ from saddleback.ope.episode_sample import EpisodeSample
 VARIANCE = 10.0
 """Mean square of the products of the ratios in a window, at most."""
 
+ENDED = 0.1
+"""Share of truncated episodes that may be shorter than two windows."""
+
 LARGEST_LOG = 100.0
 """Logarithm of the largest product."""
 
@@ -30,16 +33,19 @@ def windowed_weights(
 ) -> FloatArray | None:
     """Return w̃ of each row [n], given w; None if a propensity is not known, or actions are not.
 
-    Windows that would end after a truncated episode are made up for by the others.
+    Windows that would end after a truncated episode are made up for by the others. They are at most
+    half as long as most truncated episodes, so that few are lost.
     """
     propensities = sample.propensities
     if sample.action_values is not None or not np.isfinite(propensities).all():
         return None
     rho = sample.taken_pi(target) / propensities
-    k = window(rho)
+    k, step = window(rho), sample.step
+    truncated = step[sample.last & sample.continues] + 1
+    if len(truncated):
+        k = min(k, int(np.quantile(truncated, ENDED)) // 2)
     if not k:
         return ratio
-    step = sample.step
     with np.errstate(divide="ignore"):
         logs = np.maximum(np.log(rho), -LARGEST_LOG)
     total = np.cumsum(logs)
