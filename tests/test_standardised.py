@@ -64,6 +64,19 @@ def test_monomials_are_those_up_to_a_total_degree():
     assert Monomials(scaling, 0)([[1.5, 9.0, 3.0]]).tolist() == [[1.0]]
 
 
+def test_a_covering_scaling_clips_no_observation():
+    rng = np.random.default_rng(0)
+    points = np.column_stack([rng.normal(size=500), np.full(500, 3.0), rng.lognormal(0, 3, 500)])
+    points[7] = [-80.0, 3.0, 1e9]  # outliers
+    scaling = Scaling.of(points)
+    covering, farther, nearer = scaling.covering(points), points[[7]], 0.9 * points[[7]]
+    assert (scaling(farther) == scaling(nearer)).all()  # both are clipped
+    assert (np.abs(covering(farther)) > np.abs(covering(nearer))).all()
+    assert covering.size == scaling.size == 2
+    near = scaling(points[8:9]) / covering(points[8:9])
+    assert near == pytest.approx(scaling(points[9:10]) / covering(points[9:10]))  # units only
+
+
 def test_scalings_of_different_lengths_are_refused():
     with pytest.raises(InvalidParameter, match="differ in length"):
         Scaling((0.0, 0.0), (1.0,))

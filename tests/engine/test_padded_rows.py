@@ -1,0 +1,53 @@
+"""Rows that are padded to multiples of four entries."""
+
+import numpy as np
+import pytest
+
+from saddleback import GES, TDRC
+from saddleback.engine import Columns
+from saddleback.engine.padded_rows import PaddedRows
+
+pytestmark = pytest.mark.kernel
+
+P = 9
+
+
+def stream(rng, starts=(0, 1, 6, 6, 8)):
+    """Return steps with 1, 5, 0 and 2 active features, and one successor each."""
+    starts, steps = np.array(starts, dtype=np.uint64), len(starts) - 1
+    index = np.concatenate([rng.permutation(P)[: int(n)] for n in np.diff(starts)])
+    values = rng.normal(size=(3, steps))
+    return Columns(
+        starts, index.astype(np.uint32), rng.normal(size=len(index)),
+        np.arange(steps + 1, dtype=np.uint64), rng.integers(P, size=steps).astype(np.uint32),
+        *values[:2], *rng.uniform(0.1, 0.9, size=(4, steps)),
+    )  # fmt: skip
+
+
+def dense(first, index, value):
+    """Return rows [T, P]; entries of the index P are padding."""
+    rows = np.zeros((len(first) - 1, P + 1))
+    for row, begin, end in zip(rows, first[:-1], first[1:], strict=True):
+        np.add.at(row, index[int(begin) : int(end)], value[int(begin) : int(end)])
+    assert (rows[:, P] == 0).all()
+    return rows[:, :P]
+
+
+def test_padded_rows_are_the_rows_of_the_stream():
+    s = stream(np.random.default_rng(0))
+    (index, value, *_), starts, _ = PaddedRows(P, float).of(s, GES(0.6).form)
+    assert (np.diff(starts) == [4, 8, 0, 4]).all()
+    expected = dense(s.phi_from, s.phi_index, s.phi_value)
+    assert np.array_equal(dense(starts, index, value), expected)
+
+
+def test_what_rules_share_is_computed_once():
+    s = stream(np.random.default_rng(1))
+    rows = PaddedRows(P, float)
+    (*of_ges, _), phi, successors = rows.of(s, GES(0.6).form)
+    (*of_tdrc, _), *starts = rows.of(s._replace(next_x=s.next_x + 1), TDRC(0.6).form)
+    assert of_tdrc[0] is of_ges[0]
+    assert of_tdrc[1] is of_ges[1]
+    assert starts[0] is phi
+    assert starts[1] is successors
+    assert rows.longest == [8, 4]
