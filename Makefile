@@ -69,7 +69,7 @@ quick: $(DEV)
 	@cat $(DURATIONS)
 
 # Sessions of noxfile.py, in this environment.
-kernels: NICE := nice -n 5
+kernels: NICE := nice -n 19
 lint examples suite kernels quick-suite: $(DEV)
 	$(call step,$@,$(NOX) $(@:quick-suite=quick))
 
