@@ -58,7 +58,8 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"' if needed else name
 
 
-class ListType(click.ParamType[list[str]]):
+# The base class is generic, but not at run time in the lowest supported version of click.
+class ListType(click.ParamType):  # type: ignore[type-arg]
     """A list of names."""
 
     name = "list"
