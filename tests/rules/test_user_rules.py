@@ -14,6 +14,7 @@ from helpers.user_rules import USER_MODULE
 from saddleback import Rule, errors, system
 from saddleback.cli.completion import rule_names
 from saddleback.cli.group import group
+from saddleback.log.callable_fingerprint import _members
 from saddleback.ope import Statistics, evaluate_statistics
 from saddleback.report import read_results
 from saddleback.rules import NAMED, named_rule
@@ -294,3 +295,16 @@ def test_a_bootstrap_declares_that_it_is_the_next_features():
     options = {"alpha": 0.01, "episodes": 5, "rng": 0}
     own = sb.learn(Rule(sb.Importance(0.5), sb.TrueOnline(), Declared()), chain, **options)
     np.testing.assert_array_equal(own.theta, sb.learn("TrueOnlineTD:0.5", chain, **options).theta)
+
+
+def test_what_dataclasses_add_is_no_part_of_a_fingerprint():
+    """They write these methods differently from one version of Python to the next."""
+
+    @dataclass(frozen=True)
+    class Scaled(sb.Importance):
+        scale: float = 2.0
+
+        def __len__(self):
+            return 1
+
+    assert [name for name, _ in _members(Scaled)] == ["__len__", "scale"]

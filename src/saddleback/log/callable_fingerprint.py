@@ -6,10 +6,12 @@ the same if their source and the values they refer to are equal, on any machine.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import inspect
 import re
+import reprlib
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -20,6 +22,9 @@ DEPTH = 5
 
 EXCLUDED = ("saddleback", "builtins", "abc", "typing")
 """Packages of base classes that are not part of a fingerprint."""
+
+GENERATED = ("<string>", dataclasses.__file__, reprlib.__file__)
+"""Files of the methods that dataclasses add."""
 
 
 def fingerprint(value: Any, source: str | None = None) -> str:
@@ -66,7 +71,7 @@ def _members(kind: type) -> list[tuple[str, Any]]:
         if name.startswith(("_abc_", "__annotate")):
             return False
         code = getattr(value, "__code__", None)
-        return not name.startswith("__") or (code is not None and code.co_filename != "<string>")
+        return not name.startswith("__") or (code is not None and code.co_filename not in GENERATED)
 
     return [(name, value) for name, value in sorted(vars(kind).items()) if written(name, value)]
 
