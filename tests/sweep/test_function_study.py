@@ -7,7 +7,16 @@ import pytest
 
 from helpers.studies import errors_in, run_study_rows, sweep, write_study
 from saddleback.errors import InvalidParameter
-from saddleback.sweep import Store, Study, plan, read_study, run_study, tasks_of
+from saddleback.sweep import (
+    Store,
+    Study,
+    plan,
+    read_study,
+    run_study,
+    run_tasks,
+    tasks_of,
+    threads,
+)
 from saddleback.sweep.function_task import MAX_TASKS
 
 MODULE = """\
@@ -29,6 +38,10 @@ def number(slope, **settings):
 
 def repeated(slope):
     return {"slope": slope}
+
+
+def product(a, b, rng):
+    return {"product": a * b, "draw": rng.random()}
 
 
 def mixed(slope):
@@ -69,6 +82,16 @@ def test_a_function_is_called_with_every_setting_and_run(home):
     assert len({row["draw"] for row in rows}) == len(rows)
     third = np.random.SeedSequence(3, spawn_key=(1, 0))
     assert rows[2]["draw"] == np.random.default_rng(third).random()
+
+
+def test_the_order_of_arguments_makes_no_difference(home):
+    before = 'function = "mine.py:product"\n[[setting]]\na = [1, 2]\nb = [3, 4, 5]\n'
+    after = before.replace("a = [1, 2]\nb = [3, 4, 5]", "b = [3, 4, 5]\na = [1, 2]")
+    study = read_study(write_study(home, before))
+    expected = run_study_rows(write_study(home, before), home / "all")
+    with threads(1) as executor, Store.open(home / "out", study.as_dict(), "") as store:
+        run_tasks(tasks_of(study, home)[:3], store, executor)
+    assert run_study(write_study(home, after), home / "out").table().equals(expected)
 
 
 def test_a_quick_run_replaces_settings_and_single_parameters(home):
