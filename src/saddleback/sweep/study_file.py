@@ -33,7 +33,13 @@ from saddleback.sweep.study import (
     file_hash,
     load_function,
 )
-from saddleback.sweep.study_metrics import METRICS, Unmeasurable, study_metrics
+from saddleback.sweep.study_metrics import (
+    COLUMNS,
+    METRICS,
+    Unmeasurable,
+    metric_name,
+    study_metrics,
+)
 from saddleback.sweep.study_tables import (
     GridTable,
     Logarithmic,
@@ -158,6 +164,15 @@ class _StudyReader(StudyFile):
             else self.attempt(("metrics",), _registry.check_name, "metric", name, METRICS)
             for name in listed
         ]  # fmt: skip
+        seen: set[str] = set()
+        for name in map(metric_name, filter(None, names)):
+            if name in COLUMNS:
+                self.add(
+                    ("metrics",), f"{name} is another column of the results: rename the function."
+                )
+            if name in seen:
+                self.add(("metrics",), f"two metrics have the name {name}: rename one of them.")
+            seen.add(name)
         return tuple(filter(None, names))
 
     def _grid(

@@ -19,11 +19,9 @@ from saddleback.errors import InvalidParameter
 from saddleback.learning.best_setting import Best, best_setting, mean_over_runs, tail_length
 from saddleback.sweep.store import Store
 from saddleback.sweep.study import Study
+from saddleback.sweep.study_metrics import COLUMNS, metric_column
 
 REQUIRED = ("problem", "rule", "run", "point", "alpha", "beta", "diverged_at")
-NOT_METRICS = (*REQUIRED, "updates", "name", "lam")
-"""Columns that are not metrics."""
-
 NOT_RUN = -2
 """Stands for the update of divergence of a setting that was not run."""
 
@@ -188,7 +186,7 @@ def read_results(folder: Path) -> StudyResults:
     )  # fmt: skip
     metrics = tuple(
         field.name for field in rows.schema
-        if field.name not in NOT_METRICS and pa.types.is_floating(field.type)
+        if field.name not in COLUMNS and pa.types.is_floating(field.type)
     )  # fmt: skip
     if not rows.num_rows or not metrics:
         raise InvalidParameter(f"{folder} has no rows of results: nothing was measured.")
@@ -210,8 +208,9 @@ def read_results(folder: Path) -> StudyResults:
 def summary(rows: pa.Table, metrics: Sequence[str]) -> list[dict[str, Any]]:
     """Return, for each problem and rule, the setting with the smallest final value of a metric.
 
-    The metric is the first one; its final value is the mean over runs and the last tenth of the
-    checkpoints. Settings that diverged in any run are excluded. The standard error is over runs.
+    The metric is the first one, and the first of its values if it has several. Its final value is
+    the mean over runs and the last tenth of the checkpoints. Settings that diverged in any run are
+    excluded. The standard error is over runs.
 
     Examples
     --------
@@ -226,7 +225,7 @@ def summary(rows: pa.Table, metrics: Sequence[str]) -> list[dict[str, Any]]:
     >>> row["best"], row["error"], row["alpha"], row["diverged"], row["settings"]
     (2.0, 1.0, 0.1, 1, 2)
     """
-    metric = metrics[0]
+    metric = metric_column(metrics[0], rows.column_names)
     summaries = []
     for result in _split(rows, [metric]):
         best = result.best_setting(metric)
