@@ -101,12 +101,12 @@ def _memory() -> float:
 
 
 class MissingResults(SaddlebackError):
-    """Results of an experiment that another one needs are missing."""
+    """Results of an experiment that another one needs are missing: all, or some of its tasks."""
 
-    def __init__(self, folder: Path, experiment: str) -> None:
-        super().__init__(
-            f"{folder} has no results of {experiment} yet: run it first, or all experiments."
-        )
+    def __init__(self, folder: Path, experiment: str, done: int = 0, tasks: int = 0) -> None:
+        has = f"{done:,} of {tasks:,} results of" if done else "no results of"
+        yet = "" if done else " yet"
+        super().__init__(f"{folder} has {has} {experiment}{yet}: run it first, or all experiments.")
         self.experiment = experiment
 
 

@@ -1,0 +1,25 @@
+"""Results that experiments of the paper read from the stores of others."""
+
+import pytest
+
+from saddleback.paper import MissingResults, Options, theorem1
+from saddleback.paper.comparison import STUDIES, comparisons, study_of
+from saddleback.sweep import Store, run_tasks, tasks_of, threads
+
+
+@pytest.mark.parametrize(
+    ("study", "read"),
+    [("theorem1", theorem1.growth_rates),
+     ("two-state", lambda options: comparisons("two-state", options))],
+)  # fmt: skip
+def test_unfinished_results_are_not_read(study, read, tmp_path):
+    options = Options(tmp_path, quick=True, workers=1)
+    settings = study_of(study, options)
+    tasks = tasks_of(settings, STUDIES)
+    with threads(1) as executor, Store.open(tmp_path / study, settings.as_dict(), "") as store:
+        run_tasks(tasks[:2], store, executor)
+    with pytest.raises(MissingResults) as raised:
+        read(options)
+    assert raised.value.message == (
+        f"{tmp_path} has 2 of {len(tasks)} results of {study}: run it first, or all experiments."
+    )
