@@ -44,6 +44,10 @@ def product(a, b, rng):
     return {"product": a * b, "draw": rng.random()}
 
 
+def typed(label, x):
+    return type(x).__name__
+
+
 def mixed(slope):
     return "flat" if slope == 0 else slope
 """
@@ -92,6 +96,27 @@ def test_the_order_of_arguments_makes_no_difference(home):
     with threads(1) as executor, Store.open(home / "out", study.as_dict(), "") as store:
         run_tasks(tasks_of(study, home)[:3], store, executor)
     assert run_study(write_study(home, after), home / "out").table().equals(expected)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "difference"),
+    [
+        ('[[setting]]\nlabel = "a"\nx = 1\n[[setting]]\nlabel = "a"\nx = 2\n',
+         '[[setting]]\nlabel = "a"\nx = 7\n[[setting]]\nlabel = "a"\nx = 2\n',
+         r"settings: 0: x is \[1\] there and \[7\] here"),
+        ('[[setting]]\nlabel = "a"\nx = 1\n', '[[setting]]\nlabel = "a"\nx = true\n',
+         r"settings: \['a'\]: x is \[1\] there and \[True\] here"),
+        ('parameters = { x = 1 }\n[[setting]]\nlabel = "a"\n',
+         'parameters = { x = 1.0 }\n[[setting]]\nlabel = "a"\n',
+         r"parameters: x is 1 there and 1\.0 here"),
+    ],
+)  # fmt: skip
+def test_results_of_other_settings_are_not_mixed(home, before, after, difference):
+    head = 'function = "mine.py:typed"\n'
+    rows = run_study_rows(write_study(home, head + before), home / "out")
+    with pytest.raises(InvalidParameter, match=f"holds another study: {difference}"):
+        run_study_rows(write_study(home, head + after), home / "out")
+    assert Store.load(home / "out").table().equals(rows)
 
 
 def test_a_quick_run_replaces_settings_and_single_parameters(home):
