@@ -10,6 +10,7 @@ from saddleback.errors import InvalidParameter
 from saddleback.sweep import (
     Store,
     Study,
+    StudyError,
     plan,
     read_study,
     run_study,
@@ -212,6 +213,12 @@ def test_a_changed_file_is_refused(home):
          ["10: base is a number and a text: all its values need the same type."]),
         ("base = 0.5", "base = 0.5\nrun = 3",
          ["11: run comes from the study, for each call: rename yours."]),
+        ("offset = 10", "ofset = 10",
+         ["5: unknown key 'ofset' in [parameters] of power. Did you mean 'offset'? Known: base, "
+          "exponent, offset."]),
+        ("parameters = { offset = 0 }", "parameters = { ofset = 0 }",
+         ["15: unknown key 'ofset' in [quick.parameters] of power. Did you mean 'offset'? Known: "
+          "base, exponent, offset."]),
         ("offset = 10", "offset = 10\nseed = 2",
          ["6: seed comes from the study, for each call: rename yours."]),
         ("to = 2, count = 3 }", "to = 2, count = 1000000 }",
@@ -221,6 +228,14 @@ def test_a_changed_file_is_refused(home):
 def test_errors_name_the_line(home, old, new, errors):
     assert POWERS.count(old) == 1
     assert errors_in(home, POWERS.replace(old, new)) == errors
+
+
+def test_an_error_in_quick_parameters_is_reported_once(home):
+    path = write_study(home, POWERS.replace("{ offset = 0 }", "{ ofset = 0 }"))
+    with pytest.raises(StudyError) as raised:
+        read_study(path, quick=True)
+    assert str(raised.value).startswith(f"{path}:15: unknown key 'ofset' in [quick.parameters] of")
+    assert "\n" not in str(raised.value)
 
 
 def test_the_command_shows_results(home):

@@ -62,6 +62,9 @@ class FunctionReader(StudyFile):
 
     def study(self, share: int, quick: bool) -> Study:
         """Return the study; record errors."""
+        given: dict[tuple[str, ...], Any] = {("parameters",): self._data.get("parameters")}
+        if isinstance(smaller := self._data.get("quick"), dict):
+            given["quick", "parameters"] = smaller.get("parameters")
         self.replace_for_quick(FunctionTable.__struct_fields__, "setting", quick)
         top, self._misspelt = self.table((), self._data, FunctionTable)
         folder, tables, files = self._path.parent, [], {}
@@ -76,6 +79,8 @@ class FunctionReader(StudyFile):
                 self._check_arguments(path, function, table, top.parameters)
         self._check_results(tables, top)
         file = top.function.rpartition(":")[0]
+        if function is not None:
+            self._check_parameters(function, given)
         if function is not None and file.endswith(".py"):
             files[file] = file_hash(folder / file)
         return Study(
@@ -119,6 +124,19 @@ class FunctionReader(StudyFile):
                         others = f"{key} is {types[key]} and {kind}"
                         self.add((*path, key), f"{others}: all its values need the same type.")
                         break
+
+    def _check_parameters(
+        self, function: Callable[..., Any], tables: Mapping[tuple[str, ...], Any]
+    ) -> None:
+        """Record parameters that a function does not take, also those of a quick run."""
+        takes = inspect.signature(function).parameters
+        if any(one.kind is one.VAR_KEYWORD for one in takes.values()):
+            return
+        names = [key for key in takes if key not in CALL]
+        for path, table in tables.items():
+            if isinstance(table, dict):
+                where = f" in [{'.'.join(path)}] of {function.__name__}"
+                self.check_keys(path, dict.fromkeys(set(table) - set(CALL)), names, where)
 
     def _check_arguments(
         self,
