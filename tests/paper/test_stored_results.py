@@ -4,6 +4,7 @@ import pytest
 
 from saddleback.paper import MissingResults, Options, theorem1
 from saddleback.paper.comparison import STUDIES, comparisons, study_of
+from saddleback.paper.mountain_car_reference import reference, simulation
 from saddleback.sweep import Store, run_tasks, tasks_of, threads
 
 
@@ -23,3 +24,15 @@ def test_unfinished_results_are_not_read(study, read, tmp_path):
     assert raised.value.message == (
         f"{tmp_path} has 2 of {len(tasks)} results of {study}: run it first, or all experiments."
     )
+
+
+def test_the_fixed_points_share_the_reference_of_the_comparisons():
+    options = Options(None, quick=True)
+    own = study_of("mountain-car-fixed-points", options).parameters
+    car = simulation(own["gamma"], own["bins"], own["tilings"])
+    for name in ("mountain-car", "step-size-mountain-car"):
+        study = study_of(name, options)
+        settings = {"sample": study.sample, **study.parameters, "seed": 0}
+        assert reference(study.cases[0].build(STUDIES), settings) is reference(
+            car, {**own, "seed": 0}
+        )
