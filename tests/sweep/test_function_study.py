@@ -18,7 +18,7 @@ from saddleback.sweep import (
     tasks_of,
     threads,
 )
-from saddleback.sweep.function_task import MAX_TASKS
+from saddleback.sweep.function_file import MAX_TASKS
 
 MODULE = """\
 def power(base, exponent, offset=0, rng=None, run=0):
@@ -130,7 +130,9 @@ def test_a_quick_run_replaces_settings_and_single_parameters(home):
 def test_results_do_not_depend_on_tasks_and_threads(home, monkeypatch):
     path = write_study(home, POWERS)
     rows = [run_study_rows(path, home / "one", workers=1)]
-    monkeypatch.setattr("saddleback.sweep.function_task.MAX_TASKS", 5)
+    study = read_study(path)
+    monkeypatch.setattr("saddleback.sweep.function_file.MAX_TASKS", 5)
+    assert len(tasks_of(study, home)) == 18  # as when it was read
     assert len(tasks_of(read_study(path), home)) == 5
     rows.append(run_study_rows(path, home / "three", workers=3))
     keys = ("base", "exponent", "run")

@@ -50,6 +50,9 @@ Values = Annotated[
 CALL: dict[str, Any] = dict.fromkeys(("seed", "run", "rng", "progress"))
 """Arguments of each call besides its setting and the parameters."""
 
+MAX_TASKS = 100
+"""Largest number of tasks; more calls than that share tasks."""
+
 MAX_CALLS = 1_000_000
 """Largest number of calls of a study."""
 
@@ -77,6 +80,9 @@ class FunctionReader(StudyFile):
             tables.append({key: self._values((*path, key), own) for key, own in table.items()})
             if function is not None:
                 self._check_arguments(path, function, table, top.parameters)
+        calls = top.runs * sum(prod(map(len, table.values())) for table in tables)
+        if calls > MAX_CALLS:
+            self.add((), f"the settings need {calls:,} calls; at most {MAX_CALLS:,} are possible.")
         self._check_results(tables, top)
         file = top.function.rpartition(":")[0]
         if function is not None:
@@ -85,8 +91,8 @@ class FunctionReader(StudyFile):
             files[file] = file_hash(folder / file)
         return Study(
             str(self._path.stem if top.title is None else top.title), top.seed, top.runs, (), (),
-            (), (), True, "constant", (), 1, 0.0, 1, top.parameters, files, quick=quick,
-            function=top.function, settings=tuple(tables),
+            (), (), True, "constant", (), 1, 0.0, max(1, -(-calls // MAX_TASKS)),
+            top.parameters, files, quick=quick, function=top.function, settings=tuple(tables),
         )  # fmt: skip
 
     def _values(self, path: KeyPath, value: Any) -> list[Any]:
@@ -107,10 +113,7 @@ class FunctionReader(StudyFile):
         return values
 
     def _check_results(self, tables: Sequence[Mapping[str, list[Any]]], top: FunctionTable) -> None:
-        """Record settings that are too many, or that no table of results has room for."""
-        calls = top.runs * sum(prod(map(len, table.values())) for table in tables)
-        if calls > MAX_CALLS:
-            self.add((), f"the settings need {calls:,} calls; at most {MAX_CALLS:,} are possible.")
+        """Record settings that no table of results has room for."""
         settings: list[tuple[KeyPath, Mapping[str, Any]]]
         settings = [(("setting", k), table) for k, table in enumerate(tables)]
         taken = [("parameters", key) for key in CALL if key in top.parameters]

@@ -20,15 +20,11 @@ from saddleback.sweep.study import Study, asked_for, load_function
 from saddleback.sweep.study_metrics import metric_name
 from saddleback.sweep.task_runner import Task
 
-MAX_TASKS = 100
-"""Largest number of tasks; more calls than that share tasks."""
-
 
 def function_tasks(study: Study, folder: Path) -> list[Task]:
     """Return the tasks of a study of a function; paths are relative to the folder."""
     data, directory, required = json.dumps(study.as_dict()), str(folder.resolve()), versions()
-    calls = len(study.combinations()) * study.runs
-    share = -(-calls // MAX_TASKS)
+    calls, share = len(study.combinations()) * study.runs, study.share
     return [
         Task(
             f"call{first:07d}",

@@ -161,7 +161,7 @@ class Study:
     theta0
         Initial weights: one number for all, or one for each.
     share
-        Approximate number of learner-steps per task.
+        Approximate number of learner-steps per task, or number of calls of the function.
     parameters, marks
         Numbers that functions of metrics may ask for, and hashes of files with metrics or rules.
     common_random_numbers
