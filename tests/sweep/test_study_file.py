@@ -387,6 +387,23 @@ def mutations(data):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("quick", [False, True])
+def test_parameters_are_a_table_of_what_json_can_keep(folder, quick):
+    start = "parameters must be"
+    for parameters, smaller, errors in (
+        ("3", "{ a = 1 }", [f"1: {start} a table, got 3."]),
+        ("{ a = 1 }", "{ a = nan }",
+         ["13: a must be a finite number, a text, true or false, or lists and tables of them, got "
+          "nan."]),
+    ):  # fmt: skip
+        text = f"parameters = {parameters}\n" + edit_good_study("seed = 1\n", "")
+        path = folder / "study.toml"
+        path.write_text(f"{text}[quick]\nparameters = {smaller}\n")
+        with pytest.raises(StudyError) as raised:
+            read_study(path, quick=quick)
+        assert str(raised.value).split("\n") == [f"{path}:{error}" for error in errors]
+
+
+@pytest.mark.parametrize("quick", [False, True])
 def test_no_change_of_a_study_ends_in_a_crash(folder, monkeypatch, quick):
     path = write_study(folder, COMPLETE.replace("steps = 200", "steps = 20"))
     data = tomllib.loads(path.read_text())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Annotated, Any
@@ -12,7 +11,7 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from saddleback.sweep.study import Study, asked_for, file_hash, load_function
-from saddleback.sweep.toml_lines import Count, KeyPath, Seed, StudyFile, Table
+from saddleback.sweep.toml_lines import Count, KeyPath, Seed, StudyFile, Table, is_json
 
 
 class FunctionTable(Struct, kw_only=True):
@@ -105,9 +104,7 @@ class FunctionReader(StudyFile):
             numbers = np.linspace(spaced.first, spaced.last, spaced.count)
             return [int(x) if integers and x == int(x) else float(x) for x in numbers]
         values = value if isinstance(value, list) else [value]
-        try:
-            json.dumps(values, allow_nan=False)
-        except (TypeError, ValueError):
+        if not is_json(values):
             self.reject(path, value, Values)
             return []
         return values

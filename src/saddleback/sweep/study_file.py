@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import json
 import math
 import tomllib
 from collections.abc import Callable, Mapping
@@ -49,7 +48,7 @@ from saddleback.sweep.study_tables import (
     StepSizes,
     StudyTable,
 )
-from saddleback.sweep.toml_lines import KeyPath, StudyFile, abbreviate
+from saddleback.sweep.toml_lines import KeyPath, StudyFile, abbreviate, is_json
 
 SHARE = 100_000_000
 """Learner-steps per task: a few seconds of work."""
@@ -331,13 +330,11 @@ class _StudyReader(StudyFile):
             takes = inspect.signature(PROBLEMS[case.name]).parameters
             if "rng" in takes and "rng" not in case.parameters:
                 raise InvalidParameter(f"{case.name} is random: add a seed, rng = 0.")
-        try:
-            json.dumps(dict(case.parameters), allow_nan=False)
-        except (TypeError, ValueError):
+        if not is_json(dict(case.parameters)):
             raise InvalidParameter(
                 f"{case.label}: parameters must be numbers, strings, booleans, or lists and tables "
                 f"of them; got {abbreviate(dict(case.parameters))}."
-            ) from None
+            )
         source = as_source("study", problem)
         if source.steps is not None:
             raise InvalidParameter(
