@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from helpers.studies import errors_in, run_study_rows, sweep, write_study
@@ -19,6 +20,7 @@ from saddleback.sweep import (
     threads,
 )
 from saddleback.sweep.function_file import MAX_TASKS
+from saddleback.sweep.store import join_rows
 
 MODULE = """\
 def power(base, exponent, offset=0, rng=None, run=0):
@@ -47,6 +49,11 @@ def product(a, b, rng):
 
 def typed(label, x):
     return type(x).__name__
+
+
+def moment(x):
+    import datetime
+    return {"day": datetime.date(2020, 1, 2), "bits": b"\\x01a", "long": datetime.timedelta(1)}
 
 
 def mixed(slope):
@@ -156,6 +163,12 @@ def test_results_of_several_types_are_refused(home):
         run_study_rows(write_study(home, text), home / "out")
 
 
+def test_integers_that_a_column_of_floats_would_round_are_refused():
+    tables = [pa.table({"x": [2**53 + 1]}), pa.table({"x": [0.5]})]
+    with pytest.raises(InvalidParameter, match=r"^results of several types are no table: Integer"):
+        join_rows(tables)
+
+
 def test_many_calls_share_tasks(home):
     values = "{ from = 1, to = 1050, count = 1050 }"
     text = f'function = "mine.py:repeated"\n[[setting]]\nslope = {values}\n'
@@ -221,6 +234,13 @@ def test_a_changed_file_is_refused(home):
         ("parameters = { offset = 0 }", "parameters = { ofset = 0 }",
          ["15: unknown key 'ofset' in [quick.parameters] of power. Did you mean 'offset'? Known: "
           "base, exponent, offset."]),
+        *(
+            ("offset = 10", f"offset = {value}",
+             ["5: offset must be a finite number, a text, true or false, or lists and tables of "
+              f"them, got {shown}."])
+            for value, shown in (("1979-05-27", "datetime.date(1979, 5, 27)"), ("nan", "nan"),
+                                 ("[inf]", "[inf]"))
+        ),
         ("offset = 10", "offset = 10\nseed = 2",
          ["6: seed comes from the study, for each call: rename yours."]),
         ("to = 2, count = 3 }", "to = 2, count = 1000000 }",
@@ -246,6 +266,14 @@ def test_the_command_shows_results(home):
     assert (shown.exit_code, "exponent" in shown.stdout) == (0, True)
     data = json.loads(sweep(path, "--out", home / "out", "--workers", 1, "--json").stdout)
     assert data["rows"] == Store.load(home / "out").table().to_pylist()
+
+
+def test_dates_and_bytes_are_text_in_json(home):
+    path = write_study(home, 'function = "mine.py:moment"\n[[setting]]\nx = 1\n')
+    (row,) = json.loads(sweep(path, "--out", home / "out", "--json").stdout)["rows"]
+    assert [row[name] for name in ("day", "bits", "long")] == [
+        "2020-01-02", "0161", "1 day, 0:00:00",
+    ]  # fmt: skip
 
 
 def test_only_learning_has_a_plan_and_a_gpu(home):

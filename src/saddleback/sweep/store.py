@@ -273,7 +273,7 @@ def join_rows(tables: Sequence[pa.Table]) -> pa.Table:
     """Return the rows of several tables; a column of integers and floats becomes one of floats."""
     try:
         return pa.concat_tables(tables, promote_options="permissive")
-    except pa.ArrowTypeError as error:
+    except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
         raise InvalidParameter(f"results of several types are no table: {error}.") from None
 
 
