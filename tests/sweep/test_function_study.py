@@ -159,8 +159,14 @@ def test_columns_are_rows_and_a_number_has_the_name_of_its_function(home):
 
 def test_results_of_several_types_are_refused(home):
     text = 'function = "mine.py:mixed"\n[[setting]]\nslope = [0, 1]\n'
-    with pytest.raises(InvalidParameter, match=r"^results of several types are no table: .*mixed"):
-        run_study_rows(write_study(home, text), home / "out")
+    path = write_study(home, text)
+    error = r"^results of several types are no table: Field mixed has .* Finished tasks are kept\."
+    for _ in range(2):
+        with pytest.raises(InvalidParameter, match=error):
+            run_study_rows(path, home / "out", workers=1)
+        assert [shard.stem for shard in (home / "out" / "shards").iterdir()] == ["call0000000"]
+    with pytest.raises(InvalidParameter, match=r"^results of several types are no table: Field mi"):
+        join_rows([pa.table({"mixed": ["flat"]}), pa.table({"mixed": [1]})])
 
 
 def test_integers_that_a_column_of_floats_would_round_are_refused():
@@ -226,6 +232,14 @@ def test_a_changed_file_is_refused(home):
          ["10: base is a number and true or false: all its values need the same type."]),
         ("base = 0.5", 'base = "half"',
          ["10: base is a number and a text: all its values need the same type."]),
+        ("base = 0.5", "base = [0.5, 9007199254740993]",
+         ["10: no column can hold the values of base: Integer value 9007199254740993 is outside of "
+          "the range exactly representable by a IEEE 754 double precision value."]),
+        ("base = [2, 3]", f"base = {10**20}",
+         ["7: no column can hold the values of base: Python int too large to convert to C long."]),
+        ("base = [2, 3]\n", 'base = 2\nrng = [[1], ["a"]]\n',
+         ["8: no column can hold the values of rng: Could not convert 'a' with type str: tried to "
+          "convert to int64."]),
         ("base = 0.5", "base = 0.5\nrun = 3",
          ["11: run comes from the study, for each call: rename yours."]),
         ("offset = 10", "ofset = 10",

@@ -8,6 +8,7 @@ from math import prod
 from typing import Annotated, Any
 
 import numpy as np
+import pyarrow as pa
 from msgspec import Meta, Struct
 
 from saddleback.sweep.study import Study, asked_for, file_hash, load_function
@@ -116,14 +117,30 @@ class FunctionReader(StudyFile):
         taken = [("parameters", key) for key in CALL if key in top.parameters]
         for path in [*taken, *((*path, "run") for path, table in settings if "run" in table)]:
             self.add(path, f"{path[-1]} comes from the study, for each call: rename yours.")
-        types: dict[str, str] = {}
+        columns: dict[str, list[tuple[KeyPath, list[Any]]]] = {}
         for path, table in settings:
             for key, values in table.items():
-                for kind in (KINDS.get(type(value), "a table") for value in values):
-                    if types.setdefault(key, kind) != kind:
-                        others = f"{key} is {types[key]} and {kind}"
-                        self.add((*path, key), f"{others}: all its values need the same type.")
-                        break
+                columns.setdefault(key, []).append(((*path, key), values))
+        for key, parts in columns.items():
+            self._check_column(key, parts)
+
+    def _check_column(self, key: str, parts: Sequence[tuple[KeyPath, list[Any]]]) -> None:
+        """Record an argument whose values, listed by table, need more than one type."""
+        first = None
+        for path, values in parts:
+            for kind in (KINDS.get(type(value), "a table") for value in values):
+                first = first or kind
+                if kind != first:
+                    message = f"{key} is {first} and {kind}: all its values need the same type."
+                    self.add(path, message)
+                    return
+        if _why_no_column([value for _, values in parts for value in values]):
+            so_far: list[Any] = []
+            for path, values in parts:
+                so_far += values
+                if reason := _why_no_column(so_far):
+                    self.add(path, f"no column can hold the values of {key}: {reason}.")
+                    return
 
     def _check_parameters(
         self, function: Callable[..., Any], tables: Mapping[tuple[str, ...], Any]
@@ -157,3 +174,12 @@ class FunctionReader(StudyFile):
             )
         except TypeError as error:
             self.add(path, f"{function.__name__}: {error}.")
+
+
+def _why_no_column(values: list[Any]) -> str:
+    """Return why no column of a table can hold values; empty if one can."""
+    try:
+        pa.array(values)
+    except (pa.ArrowException, OverflowError) as error:
+        return str(error).rstrip(".")
+    return ""
