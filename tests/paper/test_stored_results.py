@@ -2,9 +2,12 @@
 
 import pytest
 
+from helpers.studies import invoke
+from saddleback.cli.cmd_paper import EXPERIMENTS
 from saddleback.paper import MissingResults, Options, theorem1
-from saddleback.paper.comparison import STUDIES, comparisons, study_of
+from saddleback.paper.comparison import STUDIES, comparisons, stored, study_of
 from saddleback.paper.mountain_car_reference import reference, simulation
+from saddleback.paper.reproduction import STORES
 from saddleback.sweep import Store, run_tasks, tasks_of, threads
 
 
@@ -36,3 +39,21 @@ def test_the_fixed_points_share_the_reference_of_the_comparisons():
         assert reference(study.cases[0].build(STUDIES), settings) is reference(
             car, {**own, "seed": 0}
         )
+
+
+@pytest.mark.parametrize("study", [path.stem for path in STUDIES.glob("*.toml")])
+def test_missing_results_name_the_experiment_that_computes_them(study, tmp_path):
+    with pytest.raises(MissingResults) as raised:
+        stored(study, Options(tmp_path, quick=True))
+    assert study.startswith(raised.value.experiment)
+    assert raised.value.experiment in EXPERIMENTS
+
+
+def test_the_page_of_claims_asks_for_the_fixed_points(tmp_path, monkeypatch):
+    needed = "mountain-car-fixed-points"
+    assert needed in STORES
+    monkeypatch.setattr("saddleback.paper.reproduction.STORES", (needed,))
+    done = invoke("paper", "reproduction", "--quick", "--out", tmp_path)
+    assert (
+        f"no results of {needed} yet: run saddleback paper mountain-car --quick --out {tmp_path} "
+    ) in " ".join(done.stderr.split())

@@ -43,9 +43,9 @@ VERDICTS = {YES: "yes", PART: "partly", NO: "no"}
 
 STORES = (
     "table1", "theorem1", "step-size", "step-size-mountain-car", "two-state", "baird",
-    "mountain-car",
+    "mountain-car", "mountain-car-fixed-points",
 )  # fmt: skip
-"""Experiments whose results are needed."""
+"""Studies whose results are needed."""
 
 FIGURES = "../figures"
 """Folder of the figures, seen from the page in the documentation."""
