@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from helpers.studies import errors_in, run_study_rows, sweep, write_study
@@ -54,6 +55,12 @@ def typed(label, x):
 def moment(x):
     import datetime
     return {"day": datetime.date(2020, 1, 2), "bits": b"\\x01a", "long": datetime.timedelta(1)}
+
+
+def halfway(x, progress):
+    progress(0.5)
+    progress(0.9, "almost done")
+    return x
 
 
 def mixed(slope):
@@ -173,6 +180,13 @@ def test_integers_that_a_column_of_floats_would_round_are_refused():
     tables = [pa.table({"x": [2**53 + 1]}), pa.table({"x": [0.5]})]
     with pytest.raises(InvalidParameter, match=r"^results of several types are no table: Integer"):
         join_rows(tables)
+
+
+def test_progress_can_be_reported_where_nobody_sees_it(home):
+    """As on a cluster."""
+    path = write_study(home, 'function = "mine.py:halfway"\n[[setting]]\nx = 1\n')
+    (task,) = tasks_of(read_study(path), home)
+    assert pq.read_table(pa.BufferReader(task.work(None)))["halfway"].to_pylist() == [1]
 
 
 def test_many_calls_share_tasks(home):

@@ -56,12 +56,18 @@ def call(
             "rng": np.random.default_rng(
                 np.random.SeedSequence(study.seed, spawn_key=(index, run))
             ),
-            "progress": part_of(progress, count / (last - first), (count + 1) / (last - first)),
+            "progress": part_of(
+                progress or _unreported, count / (last - first), (count + 1) / (last - first)
+            ),
         }  # fmt: skip
         arguments = asked_for(function, available) | settings[index]
         tables.append(_table(study, {**settings[index], "run": run}, function(**arguments)))
     metadata = {"study": study_hash(study.as_dict()), "calls": [first, last]}
     return parquet_bytes(join_rows(tables), metadata)
+
+
+def _unreported(fraction: float, phase: str = "", /) -> None:
+    """Take the place of the progress on a cluster, where it is not shown."""
 
 
 @lru_cache(8)
