@@ -5,7 +5,8 @@ import pytest
 from helpers.studies import invoke
 from saddleback.cli.cmd_paper import EXPERIMENTS
 from saddleback.paper import MissingResults, Options, theorem1
-from saddleback.paper.comparison import STUDIES, comparisons, stored, study_of
+from saddleback.paper.claims.rates import rate_claims
+from saddleback.paper.comparison import STUDIES, comparisons, compute, stored, study_of
 from saddleback.paper.mountain_car_reference import reference, simulation
 from saddleback.paper.reproduction import STORES
 from saddleback.sweep import Store, run_tasks, tasks_of, threads
@@ -57,3 +58,15 @@ def test_the_page_of_claims_asks_for_the_fixed_points(tmp_path, monkeypatch):
     assert (
         f"no results of {needed} yet: run saddleback paper mountain-car --quick --out {tmp_path} "
     ) in " ".join(done.stderr.split())
+
+
+def test_claims_about_the_gap_are_those_of_its_study(tmp_path):
+    options = Options(tmp_path, quick=True, workers=1)
+    with pytest.raises(MissingResults, match="no results of theory-gap yet"):
+        rate_claims(options)
+    compute("theory-gap", options)
+    last = stored("theory-gap", options).table().to_pylist()[-1]
+    mean, high = (claim.result for claim in rate_claims(options)[-2:])
+    assert f"gap {last['mean']:.3f}, bound {last['bound']:.2f}. " in mean
+    assert f"95% of 10 runs are below {last['high']:.3f}; " in high
+    assert "theory-gap" in STORES
