@@ -435,6 +435,7 @@ def test_each_weight_may_have_an_initial_value(tmp_path):
     first = rows.filter((pc.field("point") == 0) & (pc.field("rule") == "GES(0)"))
     assert set(first["mspbe"].to_pylist()) == {float(exact.mspbe(np.array([1.0, -0.5])))}
     text = edit_good_study("seed = 1", "seed = 1\ntheta0 = [1, 2, 3]")
-    assert errors_in(tmp_path, text)[0].endswith(
-        "theta0 must be a number or have shape [2], got [3]."
-    )
+    error = "two_state: theta0 must be a number or have shape [2], got [3]."
+    assert errors_in(tmp_path, text) == [f"3: {error}"]
+    text = edit_good_study('"two_state"', '"two_state"\ntheta0 = [1, 2, 3]')
+    assert errors_in(tmp_path, text) == [f"9: {error}"]

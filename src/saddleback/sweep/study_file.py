@@ -396,14 +396,19 @@ class _StudyReader(StudyFile):
             if metric not in METRICS:
                 mark = study.marks.get(metric.rpartition(":")[0])
                 self.attempt(("metrics",), load_function, metric, folder, mark)
+        for c, (place, case, problem) in enumerate(cases):
+            where: KeyPath = ("theta0",) if case.theta0 is None else (*place, "theta0")
+            try:
+                p = as_source("study", problem).p
+                _validate.weights("theta0", study.initial_weights(c), p)
+            except SaddlebackError as error:
+                self.add(where, f"{case.label}: {error}")
         for (c, (_, case, problem)), (r, path) in itertools.product(
             enumerate(cases), enumerate(paths)
         ):
             rule = study.rule(r, c, folder)
             try:
-                source = as_source("study", problem)
-                source.streamer([rule])
-                _validate.weights("theta0", study.initial_weights(c), source.p)
+                as_source("study", problem).streamer([rule])
                 study_metrics(short, c, problem, rule, folder)
             except Unmeasurable as error:  # independent of the rule: reported once
                 self.add(("metrics",), f"{case.label}: {error}")
