@@ -286,6 +286,17 @@ def test_a_ratio_multiplies_each_alpha(folder):
     assert study.step_sizes(part)[1].tolist() == [[0.05, 0.2], [0.1, 0.4]]
 
 
+@pytest.mark.parametrize(("name", "size"), [("two_state", 2), ("baird", 7)])
+@pytest.mark.parametrize(("rewards", "problem"), [("[1, 2]", "shape"), ("'a'", "array")])
+def test_wrong_rewards_are_reported_at_their_line(folder, name, size, rewards, problem):
+    text = edit_good_study('"two_state"', f'"{name}"\nrewards = {rewards}')
+    (error,) = errors_in(folder, text)
+    shapes = f"shape [{size}, 2] or [{size}, 2, {size}], got [2]."
+    expected = {"shape": shapes, "array": "a rectangular array of numbers: it holds str32."}
+    assert error.startswith("9: rewards must ")
+    assert error.endswith(expected[problem])
+
+
 def test_each_combines_parameters_and_problems_may_set_their_length(folder):
     more = """name = "two_state"
 label = "toy"
