@@ -241,6 +241,11 @@ def test_a_changed_file_is_refused(home):
         ("base = 0.5", "base = 1979-05-27",
          ["10: base must be a number, a text, true or false, a list of them, or { from = 0.0, "
           "to = 1.0, count = 11 }, got datetime.date(1979, 5, 27)."]),
+        ("function =", "funtion =",
+         ["1: unknown key 'funtion'. Did you mean 'function'? Known: function, title, seed, runs, "
+          "parameters, setting, quick."]),
+        ('function = "mine.py:power"', "",
+         ['1: no function given: add function = "path/to/module.py:function".']),
         ('"mine.py:power"', '""', ['1: function must be "path/to/module.py:function", got \'\'.']),
         ("base = 0.5", "base = [true, 1]",
          ["10: base is a number and true or false: all its values need the same type."]),

@@ -72,6 +72,8 @@ class FunctionReader(StudyFile):
         top, self._misspelt = self.table((), self._data, FunctionTable)
         folder, tables, files = self._path.parent, [], {}
         function = None
+        if not {"function"} & (set(self._data) | self._misspelt):
+            self.add((), 'no function given: add function = "path/to/module.py:function".')
         if top.function:
             function = self.attempt(("function",), load_function, top.function, folder)
         for k, table in enumerate(self.tables("setting")):

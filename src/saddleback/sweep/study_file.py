@@ -102,7 +102,9 @@ def read_study(path: Path, share: int = SHARE, quick: bool = False) -> Study:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise StudyError(f"{path}: invalid TOML: {error}.") from None
-    reader = (FunctionReader if "function" in data else _StudyReader)(path, text, data)
+    learning = {"problem", "rule", "rules", "grid"} & set(data)
+    function = "function" in data or ("setting" in data and not learning)
+    reader = (FunctionReader if function else _StudyReader)(path, text, data)
     study = reader.study(share, quick)
     if reader.errors:
         raise StudyError("\n".join(f"{path}:{line}: {message}" for line, message in reader.errors))
