@@ -14,6 +14,7 @@ from saddleback.sweep import (
     Study,
     StudyError,
     plan,
+    read_results,
     read_study,
     run_study,
     run_tasks,
@@ -307,6 +308,13 @@ def test_dates_and_bytes_are_text_in_json(home):
     assert [row[name] for name in ("day", "bits", "long")] == [
         "2020-01-02", "0161", "1 day, 0:00:00",
     ]  # fmt: skip
+
+
+def test_a_report_shows_learning_only(home):
+    run_study(write_study(home, POWERS), home / "out")
+    with pytest.raises(InvalidParameter, match=r"results of mine\.py:power: a report shows learni"):
+        read_results(home / "out")
+    assert len(Store.load(home / "out").table()) == 18  # as the message says
 
 
 def test_only_learning_has_a_plan_and_a_gpu(home):

@@ -174,6 +174,11 @@ def read_results(folder: Path) -> StudyResults:
     every = [store.shard(shard) for shard in shards]
     tables = [table for table in every if set(REQUIRED) <= set(table.column_names)]
     if not tables:
+        if function := store.manifest["study"].get("function"):
+            raise InvalidParameter(
+                f"{folder} holds results of {function}: a report shows learning only. Its rows: "
+                f"saddleback.sweep.Store.load(Path({str(folder)!r})).table()."
+            )
         missing = [name for name in REQUIRED if name not in every[0].column_names]
         raise InvalidParameter(
             f"{folder} holds results of another kind, without {', '.join(missing)}: a report needs "
