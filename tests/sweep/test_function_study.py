@@ -25,6 +25,8 @@ from saddleback.sweep.function_file import MAX_TASKS
 from saddleback.sweep.store import join_rows
 
 MODULE = """\
+import numpy as np
+
 def power(base, exponent, offset=0, rng=None, run=0):
     return {"result": base**exponent + offset, "draw": rng.random(), "twice": 2 * run}
 
@@ -39,6 +41,14 @@ def ragged(slope):
 
 def number(slope, **settings):
     return slope * settings["factor"] + settings["seed"]
+
+
+def square(slope):
+    return {"x": [[1, 2], [3, 4]]}
+
+
+def masked(slope):
+    return np.ma.masked_array([slope, 2], [False, True])
 
 
 def repeated(slope):
@@ -165,6 +175,12 @@ def test_columns_are_rows_and_a_number_has_the_name_of_its_function(home):
     assert rows == {"slope": [1, 2], "run": [0, 0], "number": [11, 21]}
 
 
+def test_masked_results_are_missing(home):
+    text = 'function = "mine.py:masked"\n[[setting]]\nslope = 1\n'
+    rows = run_study_rows(write_study(home, text), home / "out")
+    assert rows["masked"].to_pylist() == [1, None]
+
+
 def test_results_of_several_types_are_refused(home):
     text = 'function = "mine.py:mixed"\n[[setting]]\nslope = [0, 1]\n'
     path = write_study(home, text)
@@ -204,6 +220,7 @@ def test_many_calls_share_tasks(home):
     [
         ("ragged", "ragged returns columns of different lengths: {'x': 2, 'y': 3}."),
         ("repeated", "repeated returns 'slope', which is also one of its settings."),
+        ("square", "square returns 'x' of shape [2, 2]: a column has one dimension."),
     ],
 )
 def test_results_that_are_no_table_are_refused(home, name, message):

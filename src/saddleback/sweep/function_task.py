@@ -84,9 +84,16 @@ def _table(study: Study, labels: Mapping[str, Any], result: Any) -> pa.Table:
     if taken:
         raise InvalidParameter(f"{name} returns {taken[0]!r}, which is also one of its settings.")
     values = {key: np.atleast_1d(column) for key, column in columns.items()}
+    for key, column in values.items():
+        if column.ndim > 1:
+            raise InvalidParameter(
+                f"{name} returns {key!r} of shape {list(column.shape)}: a column has one dimension."
+            )
     sizes = {key: column.size for key, column in values.items()}
     size = max(sizes.values(), default=0)
     if not set(sizes.values()) <= {1, size}:
         raise InvalidParameter(f"{name} returns columns of different lengths: {sizes}.")
     constant = {key: pa.array([value] * size) for key, value in labels.items()}
-    return pa.table(constant | {key: np.broadcast_to(v.ravel(), size) for key, v in values.items()})
+    return pa.table(
+        constant | {key: np.broadcast_to(v, size, subok=True) for key, v in values.items()}
+    )
