@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -332,6 +333,17 @@ def test_a_report_shows_learning_only(home):
     with pytest.raises(InvalidParameter, match=r"results of mine\.py:power: a report shows learni"):
         read_results(home / "out")
     assert len(Store.load(home / "out").table()) == 18  # as the message says
+
+
+def test_arguments_have_the_same_columns_in_all_shards(home):
+    """So that others can read them as one table."""
+    text = 'function = "mine.py:number"\n' \
+           '[[setting]]\nslope = [1, 2]\n[[setting]]\nslope = 0.5\nfactor = 3\n' \
+           "[parameters]\nfactor = 10\n"  # fmt: skip
+    run_study(write_study(home, text), home / "out")
+    shards = [str(path) for path in sorted((home / "out" / "shards").iterdir())]
+    rows = pl.concat([pl.read_parquet(shard)[:, :3] for shard in shards]).rows()
+    assert rows == [(None, 1.0, 0), (None, 2.0, 0), (3, 0.5, 0)]
 
 
 def test_only_learning_has_a_plan_and_a_gpu(home):

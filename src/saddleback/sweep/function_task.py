@@ -45,7 +45,7 @@ def call(
 ) -> bytes:
     """Call the function of a study given as JSON some times; return its results as a shard."""
     check_versions(required)
-    study, settings = _study(data)
+    study, settings, types = _study(data)
     path = study.function.rpartition(":")[0]
     function = load_function(study.function, Path(folder), study.marks.get(path))
     tables = []
@@ -61,7 +61,7 @@ def call(
             ),
         }  # fmt: skip
         arguments = asked_for(function, available) | settings[index]
-        tables.append(_table(study, {**settings[index], "run": run}, function(**arguments)))
+        tables.append(_table(study, {**settings[index], "run": run}, types, function(**arguments)))
     metadata = {"study": study_hash(study.as_dict()), "calls": [first, last]}
     return parquet_bytes(join_rows(tables), metadata)
 
@@ -71,12 +71,20 @@ def _unreported(fraction: float, phase: str = "", /) -> None:
 
 
 @lru_cache(8)
-def _study(data: str) -> tuple[Study, list[dict[str, Any]]]:
+def _study(data: str) -> tuple[Study, list[dict[str, Any]], dict[str, pa.DataType]]:
+    """Return a study, its settings, and the type of each argument, which all shards share."""
     study = Study.from_dict(json.loads(data))
-    return study, study.combinations()
+    values: dict[str, list[Any]] = {}
+    for table in study.settings:
+        for key, own in table.items():
+            values.setdefault(key, []).extend(own)
+    types = {key: pa.array(values[key]).type for key in sorted(values)}
+    return study, study.combinations(), types
 
 
-def _table(study: Study, labels: Mapping[str, Any], result: Any) -> pa.Table:
+def _table(
+    study: Study, labels: Mapping[str, Any], types: Mapping[str, pa.DataType], result: Any
+) -> pa.Table:
     """Return the results of one call: a number, or columns by name, beside its arguments."""
     name = metric_name(study.function)
     columns = result if isinstance(result, Mapping) else {name: result}
@@ -93,7 +101,8 @@ def _table(study: Study, labels: Mapping[str, Any], result: Any) -> pa.Table:
     size = max(sizes.values(), default=0)
     if not set(sizes.values()) <= {1, size}:
         raise InvalidParameter(f"{name} returns columns of different lengths: {sizes}.")
-    constant = {key: pa.array([value] * size) for key, value in labels.items()}
+    types = {**types, "run": pa.int64()}
+    constant = {key: pa.array([labels.get(key)] * size, own) for key, own in types.items()}
     return pa.table(
         constant | {key: np.broadcast_to(v, size, subok=True) for key, v in values.items()}
     )
