@@ -2,7 +2,8 @@
 
 A number in a page is followed by a comment with its name, as in ``379<!--= one learner -->``.
 Numbers are computed here from the files in ``project/measurements``, copies of those that the
-benchmarks wrote to ``results``. Without its file a number stays, and is reported.
+benchmarks wrote to ``results``, unless these are older. A number that was not measured stays, and
+is reported.
 """
 
 import json
@@ -60,7 +61,11 @@ def version(package):
 
 def minutes(command):
     """Return the minutes that a command takes without its installation."""
-    return "bench-commands", lambda m: f"{m['seconds'][command] / 60:.1f}"
+
+    def show(m):
+        return f"{m['seconds'][command] / 60:.1f}" if command in m["seconds"] else None
+
+    return "bench-commands", show
 
 
 def share(job, way):
@@ -129,7 +134,10 @@ NUMBERS = {
     "pyarrow, version": version("pyarrow"),
     "make paper, min": minutes("make paper"),
     "make test, min": minutes("make test"),
-    ".venv, MB": ("bench-commands", lambda m: f"{m['installation_mb']:.0f}"),
+    ".venv, MB": (
+        "bench-commands",
+        lambda m: f"{m['installation_mb']:.0f}" if "installation_mb" in m else None,
+    ),
     "oracle, µs": ("bench", lambda m: f"{m['ns_per_learner_step']['oracle'] / 1e3:.0f}"),
     "one learner": ratio("one learner: oracle / engine", ".0f"),
     "121 learners": ratio("121 learners: oracle / engine", ",.0f"),
@@ -199,7 +207,30 @@ def numbers():
         path.stem: json.loads(path.read_text(encoding="utf-8"))
         for path in MEASUREMENTS.glob("*.json")
     }
-    return {name: show(files[file]) for name, (file, show) in NUMBERS.items() if file in files}
+    shown = {name: show(files[file]) for name, (file, show) in NUMBERS.items() if file in files}
+    return {name: text for name, text in shown.items() if text is not None}
+
+
+def copy_results(results, measurements):
+    """Copy the measurements that are not older than those kept; return lines about the others."""
+    older = []
+    for file in sorted({file for file, _ in NUMBERS.values()}):
+        new, kept = results / f"{file}.json", measurements / f"{file}.json"
+        if not new.exists():
+            continue
+        dates = [measured_on(path) for path in (new, kept)]
+        if dates[0] < dates[1]:
+            older.append(f"kept: {kept.name} of {dates[1]}; that in {results.name} is older")
+        else:
+            shutil.copy(new, kept)
+    return older
+
+
+def measured_on(path):
+    """Return the date of a measurement, which sorts as text; "" if there is none."""
+    if not path.exists():
+        return ""
+    return json.loads(path.read_text(encoding="utf-8")).get("machine", {}).get("date", "")
 
 
 def pages():
@@ -214,9 +245,8 @@ def fill(text, measured):
 
 def main():
     """Fill in every page; print the names of those that change, and of missing files."""
-    for file in sorted({file for file, _ in NUMBERS.values()}):
-        if (RESULTS / f"{file}.json").exists():
-            shutil.copy(RESULTS / f"{file}.json", MEASUREMENTS)
+    for line in copy_results(RESULTS, MEASUREMENTS):
+        sys.stdout.write(f"{line}\n")
     measured = numbers()
     for page in pages():
         text = page.read_text(encoding="utf-8")

@@ -1,6 +1,9 @@
 """The benchmarks of verdicts and accuracy: they continue, and their summaries are right."""
 
+import importlib
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -281,3 +284,16 @@ def test_objectives_of_the_map_are_those_of_their_systems(monkeypatch):
     np.testing.assert_allclose(
         car.mspbe(problem, sb.GTB(0.6), **effort)(theta), sampled.mspbe(theta), rtol=1e-6
     )
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+def test_a_command_that_fails_is_explained_and_the_others_are_kept(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(compare.__file__).parent))
+    commands = importlib.import_module("benchmarks.commands")
+    (tmp_path / "Makefile").write_text(
+        "good:\n\t@echo fine\nbad:\n\t@echo the reason; echo more >&2; exit 3\n"
+    )
+    targets = {"first": "good", "second": "bad", "third": "good"}
+    seconds, weight_mb, failure = commands.measure(targets, tmp_path)
+    assert (list(seconds), weight_mb) == (["first"], None)
+    assert failure.startswith("make bad failed; its output ends:\nthe reason\nmore\n")

@@ -1,8 +1,10 @@
 """Random faults end in a clear error, in the same answer, or in a warning; never otherwise."""
 
+import shutil
+
 import numpy as np
 import pytest
-from benchmarks.faults import QUICK, command, draw_try, run_try
+from benchmarks.faults import QUICK, command, draw_try, run_try, studies
 from benchmarks.faults import __main__ as faults_main
 from benchmarks.faults.trial import Answer, Broken, Outcome, Trial, compare, judge
 
@@ -67,6 +69,30 @@ def test_a_warning_that_is_always_there_tells_nothing():
     notes = frozenset({"usable", "W150"})
     reference = Answer(value=1.0, error=0.1, notes=notes)
     assert compare(Answer(value=2.0, notes=notes), reference) == Outcome.SILENT
+
+
+@pytest.mark.parametrize(("text", "old", "new"), [
+    (studies.STUDY, "seed = 7", "seed = 8"), (studies.FUNCTION_STUDY, "first = 7", "first = 8"),
+])  # fmt: skip
+def test_a_change_of_results_that_the_manifest_lacks_is_silent(
+    text, old, new, tmp_path, monkeypatch
+):
+    def outcome(new, quick=False):
+        folders = [tmp_path / "before", tmp_path / "after"]
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+        texts = (text, text.replace(old, new))
+        pairs = zip(folders, texts, strict=True)
+        before, after = (studies.results_and_manifest(*pair, quick) for pair in pairs)
+        return compare(after, before)
+
+    assert outcome(old) == outcome(f"{old}  # as before") == outcome(old, True) == Outcome.SAME
+    assert outcome(new) == Outcome.WARNED
+    for module in ("benchmarks.faults.studies", "saddleback.sweep.manifest"):
+        monkeypatch.setattr(f"{module}.study_hash", lambda *_: "the same")
+    monkeypatch.setattr("saddleback.sweep.store.study_hash", lambda *_: "the same")
+    assert outcome(new) == Outcome.SILENT
 
 
 @pytest.mark.parametrize("family", QUICK)

@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from oracles import naive
+from saddleback.rules import NAMED
+
 ORACLES = sorted((Path(__file__).parent / "oracles").glob("*.py"))
 
 
@@ -22,6 +25,10 @@ def imported(path):
 @pytest.mark.parametrize("path", ORACLES, ids=lambda path: path.stem)
 def test_oracles_import_nothing_but_numpy_and_the_standard_library(path):
     assert imported(path) <= {"itertools", "math", "numpy"}
+
+
+def test_every_named_rule_has_an_oracle():
+    assert set(NAMED) <= set(naive.ALGORITHMS)
 
 
 def test_there_are_oracles_to_check():

@@ -8,11 +8,13 @@ import json
 import logging
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import strategies as st
 
 from saddleback.sweep import Store, read_study, run_study
+from saddleback.sweep.manifest import study_hash
 
 from .mutations import changed_data, changed_text, damaged
 from .trial import Answer, Trial
@@ -47,33 +49,79 @@ lam = [0.0, 0.5]
 name = "ExpectedSarsa"
 lam = 0.5
 label = "ES"
+
+[quick]
+runs = 1
+steps = 10
+problem = { theta0 = 0.5 }
 """
+
+FUNCTION_STUDY = """\
+title = "products"
+function = "mine.py:product"
+seed = 3
+runs = 2
+
+[parameters]
+offset = 0.5
+
+[[setting]]
+first = [2, 3]
+second = { from = 0, to = 4, count = 3 }
+
+[[setting]]
+first = 7
+second = 1
+
+[quick]
+runs = 1
+setting = { second = 5 }
+parameters = { offset = 0.0 }
+"""
+
+MODULE = """\
+def product(first, second, rng, offset=1.0):
+    return {"result": first * second + offset, "draw": rng.random()}
+"""
+
+LARGEST = 1000
+"""Runs or calls of a study that is run; of a larger one only the manifest is compared."""
 
 
 @st.composite
 def changed_study(draw: st.DrawFn) -> Trial:
-    """A changed text of a study; a valid change is another study, which its manifest states."""
-    damage, text = draw(changed_text(STUDY))
+    """A changed text of a study: other results need another manifest."""
+    original, quick = draw(st.sampled_from((STUDY, FUNCTION_STUDY))), draw(st.booleans())
+    damage, text = draw(changed_text(original))
     if draw(st.integers(0, 2)) == 0:
         more, text = draw(changed_text(text))
         damage = f"{damage}; {more}"
 
     def use(folder: Path) -> Answer:
-        return _settings(folder, text)
+        return results_and_manifest(folder, text, quick)
 
-    return Trial(damage, use, _original)
+    return Trial(damage, use, functools.partial(_original, original, quick))
 
 
 @functools.cache
-def _original() -> Answer:
+def _original(text: str, quick: bool) -> Answer:
     with tempfile.TemporaryDirectory() as folder:
-        return Answer(_settings(Path(folder), STUDY).content)
+        return results_and_manifest(Path(folder), text, quick)
 
 
-def _settings(folder: Path, text: str) -> Answer:
+def results_and_manifest(folder: Path, text: str, quick: bool) -> Answer:
+    """Run a study; return its rows, and the hash in its manifest, which tells it from others."""
     path = folder / "study.toml"
     path.write_text(text, encoding="utf-8")
-    return Answer(json.dumps(read_study(path).as_dict()), notes=frozenset({"stated"}))
+    (folder / "mine.py").write_text(MODULE, encoding="utf-8")
+    study = read_study(path, quick=quick)
+    stated = frozenset({study_hash(study.as_dict())})
+    steps = sum(task.size for task in study.task_specs())
+    if study.runs * (len(study.cases) + len(study.combinations())) > LARGEST or steps > 10**6:
+        return Answer("not run", notes=stated)
+    logging.getLogger("saddleback").setLevel(logging.ERROR)
+    store = run_study(study, folder / "results", folder=folder)
+    return replace(_rows(store), notes=frozenset({store.manifest["hash"]}))
 
 
 @functools.cache

@@ -30,7 +30,7 @@ def _lines(path: str, pattern: str) -> list[Any]:
 
 _MODULES: dict[str, str] = {
     **{name: module for module, name in _lines("__init__.pyi", r"^from (\S+) import (\w+) as \2$")},
-    **dict.fromkeys(_lines("rules/named.py", r"^def (\w+)"), "saddleback.rules"),
+    **dict.fromkeys(_lines("rules/named.py", r"^def ([A-Z]\w*)"), "saddleback.rules"),
 }
 
 __all__ = ["__version__", *_MODULES]

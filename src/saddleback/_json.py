@@ -29,8 +29,10 @@ def json_ready(value: Any, text: Callable[[str], str] = str) -> Any:
     return value
 
 
-def json_text(value: Any) -> str:
+def json_text(value: Any, default: Callable[[Any], Any] | None = None) -> str:
     r"""Return nested data as JSON text, indented; what cannot be printed is escaped.
+
+    ``default`` converts values of types that JSON does not have.
 
     Examples
     --------
@@ -39,7 +41,9 @@ def json_text(value: Any) -> str:
     >>> print(json_text("high\u202e"))
     "high\u202e"
     """
-    content = json.dumps(json_ready(value), ensure_ascii=False, indent=1, allow_nan=False)
+    content = json.dumps(
+        json_ready(value), ensure_ascii=False, indent=1, allow_nan=False, default=default
+    )
     lines = content.split("\n")
     return "\n".join(line if line.isprintable() else _escape(line) for line in lines)
 

@@ -107,6 +107,19 @@ def shape(name: str, array: FloatArray, expected: tuple[int | str, ...]) -> None
         )
 
 
+def rewards(name: str, value: ArrayLike, states: int, actions: int) -> FloatArray:
+    """Return rewards of state-action pairs, or of transitions; refuse another shape, and NaN."""
+    array = floats(name, value)
+    if array.shape not in ((states, actions), (states, actions, states)):
+        raise InvalidShape(
+            f"{name} must have shape [{states}, {actions}] or [{states}, {actions}, {states}], "
+            f"got {list(array.shape)}.",
+            parameter=name,
+        )
+    finite(name, array)
+    return array
+
+
 def finite(name: str, array: FloatArray) -> None:
     """Refuse NaN and infinities, naming the first position and their number."""
     bad = np.argwhere(~np.isfinite(array))

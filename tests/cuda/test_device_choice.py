@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import saddleback as sb
+from helpers.cuda_on_cpu import CpuSlot
 from helpers.device_cases import assert_same
 from helpers.problems import problem_for
 from helpers.studies import sweep
 from saddleback.cuda.gpu import Device
 from saddleback.errors import InvalidParameter
-from saddleback.learning.device import choose_device, engine_on
+from saddleback.learning.device import STEP_BYTES, choose_device, engine_on
 from saddleback.sweep import plan, read_study, run_study
 
 CAR = sb.problems.mountain_car()
@@ -86,10 +87,35 @@ def test_a_gpu_needs_cupy(monkeypatch):
 def test_learners_that_do_not_fit_are_refused_before_any_work(emulated, monkeypatch):
     monkeypatch.setattr(emulated, "free", 10**6)
     with pytest.raises(
-        InvalidParameter, match=r"2 learners of 972 features need 0.00944 GB on .*about 0 fit"
+        InvalidParameter, match=r"2 learners of 972 features need 0.0275 GB on .*about 0 fit"
     ):
         sb.learn(sb.GES(0.9), CAR, device="cuda", **OPTIONS)
     assert not emulated.launches
+
+
+@pytest.mark.parametrize(
+    ("rule", "problem"),
+    [
+        (sb.GQ(0.9), CAR),
+        (sb.GES(0.99), sb.problems.mountain_car(
+            features=sb.features.Tiles([-1.2, -0.07], [0.6, 0.07], bins=8, tilings=8)
+        )),
+        (sb.TrueOnlineGTD(0.9), sb.problems.boyan_chain()),
+        (sb.HTD(0.9), sb.problems.random_mdp(0.9, rng=0, values="state")),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_the_memory_of_a_chunk_suffices(emulated, monkeypatch, rule, problem):
+    sizes, steps, reserve = [], 2000, CpuSlot.reserve
+
+    def recorded(slot, number, size):
+        sizes.append(size)
+        return reserve(slot, number, size)
+
+    monkeypatch.setattr(CpuSlot, "reserve", recorded)
+    sb.learn(rule, problem, alpha=0.01, beta=0.01, steps=steps, rng=0, device="cuda", metrics={})
+    allocated = 1.25 * max(sizes)  # buffers have room for a quarter more
+    assert 0.3 * STEP_BYTES * steps < allocated < STEP_BYTES * steps
 
 
 def test_steps_with_too_many_active_features_are_refused(emulated, monkeypatch):

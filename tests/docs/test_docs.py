@@ -1,5 +1,6 @@
 """The code on every page of the documentation prints the output shown, and links resolve."""
 
+import json
 import re
 import sys
 import tomllib
@@ -185,6 +186,35 @@ def test_numbers_on_pages_are_those_of_the_measurements():
     by_lambda = {lam: {"us_per_step": 2.0 + lam} for lam in (0.0, 0.9)}
     measured = {"kernel": rows[:1], "further": rows[1:], "by_lambda": by_lambda}
     assert [NUMBERS[name][1](measured) for name in ("GQ, 64", "GPU, λ")] == ["9", "1.45"]
+
+
+def test_older_results_do_not_replace_measurements(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS))
+    from fill_numbers import NUMBERS, copy_results
+
+    def write(folder, file, date):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        content = json.dumps({"machine": {"date": date}})
+        (tmp_path / folder / f"{file}.json").write_text(content)
+
+    for file, new, kept in (
+        ("bench", "2026-01-02", "2026-01-03"),
+        ("install", "2026-01-03", "2026-01-02"),
+        ("scaling", "2026-01-03", None),
+    ):
+        write("results", file, new)
+        if kept:
+            write("kept", file, kept)
+    assert copy_results(tmp_path / "results", tmp_path / "kept") == [
+        "kept: bench.json of 2026-01-03; that in results is older"
+    ]
+    dates = {
+        path.stem: json.loads(path.read_text())["machine"]["date"]
+        for path in (tmp_path / "kept").iterdir()
+    }
+    assert dates == {"bench": "2026-01-03", "install": "2026-01-03", "scaling": "2026-01-03"}
+    assert NUMBERS["make test, min"][1]({"seconds": {"make paper": 60.0}}) is None
+    assert NUMBERS["make paper, min"][1]({"seconds": {"make paper": 60.0}}) == "1.0"
 
 
 def table_after(page, heading):

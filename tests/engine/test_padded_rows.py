@@ -51,3 +51,21 @@ def test_what_rules_share_is_computed_once():
     assert starts[0] is phi
     assert starts[1] is successors
     assert rows.longest == [8, 4]
+
+
+def test_successors_may_share_the_indices_of_phi():
+    """As where the successor of a step is the observation of the next one."""
+    s = stream(np.random.default_rng(2))
+    own, after = s.phi_from[:-1], s.phi_from[1:]
+    s = s._replace(
+        phi_from=own, next_from=after, next_index=s.phi_index, next_b=s.phi_value,
+        next_x=s.phi_value,
+    )  # fmt: skip
+    rows = PaddedRows(P, float)
+    (_, _, index, value, _), _, starts = rows.of(s, GES(0.6).form)
+    assert (np.diff(starts) == [8, 0, 4]).all()
+    discount = np.repeat(s.discount[:3], np.diff(after).astype(int))
+    begin = int(after[0])
+    expected = dense(after - after[0], s.phi_index[begin:], s.phi_value[begin:] * discount)
+    assert np.array_equal(dense(starts, index, value), expected)
+    assert rows.longest == [8, 8]

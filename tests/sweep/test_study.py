@@ -420,6 +420,39 @@ def test_metrics_may_be_functions_that_ask_for_settings(grids, tmp_path):
     assert "Did you mean 'distance'?" in errors_in(tmp_path, grids.read_text())[0]
 
 
+METRICS = """\
+import numpy as np
+
+def total(problem, rule): return lambda theta: theta.sum(axis=-1)
+def both(problem, rule): return lambda theta: np.stack([theta.sum(-1), theta.max(-1)], -1)
+def setting(problem, rule): return total(problem, rule)
+"""
+
+
+@pytest.mark.parametrize(("name", "column"), [("total", "total"), ("both", "both_0")])
+def test_the_command_summarises_a_function_and_the_first_of_its_values(tmp_path, name, column):
+    (tmp_path / "own.py").write_text(METRICS)
+    path = write_study(
+        tmp_path, f'metrics = ["own.py:{name}"]\n' + edit_good_study("runs = 2\n", "")
+    )
+    done = sweep(path, "--out", tmp_path / "s", "--json")
+    assert [row["metric"] for row in json.loads(done.stdout)["best"]] == [column] * 2
+    assert f"smallest {column}" in sweep(path, "--out", tmp_path / "s").stdout
+
+
+def test_names_of_metrics_are_refused_if_they_are_taken(tmp_path):
+    (tmp_path / "own.py").write_text(METRICS)
+    (tmp_path / "other.py").write_text(METRICS)
+    for listed, error in (
+        ('"own.py:setting"', "setting is another column of the results: rename the function."),
+        ('"own.py:total", "other.py:total"',
+         "two metrics have the name total: rename one of them."),
+    ):  # fmt: skip
+        assert errors_in(
+            tmp_path, f"metrics = [{listed}]\n" + edit_good_study("seed = 1\n", "")
+        ) == [f"1: {error}"]
+
+
 def test_common_random_numbers_give_all_problems_the_same_experience(grids):
     study = read_study(grids)
     assert [study.spawn_key(case, 1) for case in (0, 3)] == [(1,), (1,)]

@@ -286,6 +286,17 @@ def test_a_ratio_multiplies_each_alpha(folder):
     assert study.step_sizes(part)[1].tolist() == [[0.05, 0.2], [0.1, 0.4]]
 
 
+@pytest.mark.parametrize(("name", "size"), [("two_state", 2), ("baird", 7)])
+@pytest.mark.parametrize(("rewards", "problem"), [("[1, 2]", "shape"), ("'a'", "array")])
+def test_wrong_rewards_are_reported_at_their_line(folder, name, size, rewards, problem):
+    text = edit_good_study('"two_state"', f'"{name}"\nrewards = {rewards}')
+    (error,) = errors_in(folder, text)
+    shapes = f"shape [{size}, 2] or [{size}, 2, {size}], got [2]."
+    expected = {"shape": shapes, "array": "a rectangular array of numbers: it holds str32."}
+    assert error.startswith("9: rewards must ")
+    assert error.endswith(expected[problem])
+
+
 def test_each_combines_parameters_and_problems_may_set_their_length(folder):
     more = """name = "two_state"
 label = "toy"
@@ -387,6 +398,23 @@ def mutations(data):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("quick", [False, True])
+def test_parameters_are_a_table_of_what_json_can_keep(folder, quick):
+    start = "parameters must be"
+    for parameters, smaller, errors in (
+        ("3", "{ a = 1 }", [f"1: {start} a table, got 3."]),
+        ("{ a = 1 }", "{ a = nan }",
+         ["13: a must be a finite number, a text, true or false, or lists and tables of them, got "
+          "nan."]),
+    ):  # fmt: skip
+        text = f"parameters = {parameters}\n" + edit_good_study("seed = 1\n", "")
+        path = folder / "study.toml"
+        path.write_text(f"{text}[quick]\nparameters = {smaller}\n")
+        with pytest.raises(StudyError) as raised:
+            read_study(path, quick=quick)
+        assert str(raised.value).split("\n") == [f"{path}:{error}" for error in errors]
+
+
+@pytest.mark.parametrize("quick", [False, True])
 def test_no_change_of_a_study_ends_in_a_crash(folder, monkeypatch, quick):
     path = write_study(folder, COMPLETE.replace("steps = 200", "steps = 20"))
     data = tomllib.loads(path.read_text())
@@ -418,6 +446,7 @@ def test_each_weight_may_have_an_initial_value(tmp_path):
     first = rows.filter((pc.field("point") == 0) & (pc.field("rule") == "GES(0)"))
     assert set(first["mspbe"].to_pylist()) == {float(exact.mspbe(np.array([1.0, -0.5])))}
     text = edit_good_study("seed = 1", "seed = 1\ntheta0 = [1, 2, 3]")
-    assert errors_in(tmp_path, text)[0].endswith(
-        "theta0 must be a number or have shape [2], got [3]."
-    )
+    error = "two_state: theta0 must be a number or have shape [2], got [3]."
+    assert errors_in(tmp_path, text) == [f"3: {error}"]
+    text = edit_good_study('"two_state"', '"two_state"\ntheta0 = [1, 2, 3]')
+    assert errors_in(tmp_path, text) == [f"9: {error}"]

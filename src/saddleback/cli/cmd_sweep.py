@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
+from datetime import time as time_of_day
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,7 +112,7 @@ def _show_calls(rows: pa.Table, folder: Path, as_json: bool) -> None:
     """Print the results of a function: all as JSON, or the first ones as a table."""
     if as_json:
         head = {"kind": "saddleback sweep", "schema": 1, "out": str(folder)}
-        echo(json_text(head | {"rows": rows.to_pylist()}))
+        echo(json_text(head | {"rows": rows.to_pylist()}, _as_text))
         return
     from rich import box
     from rich.console import Console
@@ -126,6 +128,13 @@ def _show_calls(rows: pa.Table, folder: Path, as_json: bool) -> None:
     if rows.num_rows > SHOWN:
         echo(f"The first {SHOWN} of {rows.num_rows:,} rows.")
     echo(f"{folder}/shards/*.parquet")
+
+
+def _as_text(value: Any) -> str:
+    """Return a value that JSON has no type for as text: dates in ISO format, bytes in base 16."""
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value.isoformat() if isinstance(value, (date, time_of_day)) else value)
 
 
 def _cell(value: Any) -> str:

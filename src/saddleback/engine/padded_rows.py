@@ -46,11 +46,12 @@ class PaddedRows:
         return columns, phi[1], successors[1]
 
     def _starts(self, kind: int, first: Any, index: Any) -> Any:
-        if id(index) not in self._computed:
+        key = kind, id(index)  # φ and the successors may share their indices, not where they begin
+        if key not in self._computed:
             starts = padded_starts(first)
-            self._computed[id(index)] = first, starts
+            self._computed[key] = first, starts
             self.longest[kind] = max(self.longest[kind], int(np.diff(starts).max()))
-        return self._computed[id(index)]
+        return self._computed[key]
 
     def _column(self, fill: Any, first: Any, starts: Any, *given: Any) -> Any:
         key = fill, id(starts), *(x if isinstance(x, float) else id(x) for x in given)

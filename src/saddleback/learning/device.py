@@ -27,8 +27,11 @@ THREAD_RATE = 1.2e8
 START, STEP, GPU_RATE = 2.0, 2e-6, 1e10
 """Seconds until a GPU starts, seconds of a step of few learners, and learner-steps per second."""
 
-CHUNK_BYTES, STEP_BYTES = 1 << 28, 250
-"""Bytes of a chunk on a GPU, and of a step in it for each group of learners, approximately."""
+CHUNK_STEPS, STEP_BYTES = 1 << 20, 800
+"""Steps of a chunk on a GPU, times groups of learners; and bytes that are allocated for each.
+
+The bytes are those of eight active features and of further traces, in float64.
+"""
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ def engine_on(device: str) -> Engine:
     gpu = cuda.current_device()
 
     def chunk(groups: int) -> int:
-        return max(CHUNK // 4, min(4 * CHUNK, CHUNK_BYTES // (STEP_BYTES * groups)))
+        return max(CHUNK // 4, min(4 * CHUNK, CHUNK_STEPS // groups))
 
     def needs(groups: Sequence[int], p: int, dtype: np.dtype[Any], forms: Sequence[Form]) -> int:
         chunks = cuda.SLOTS * chunk(len(groups)) * len(groups) * STEP_BYTES

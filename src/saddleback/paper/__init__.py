@@ -101,17 +101,20 @@ def _memory() -> float:
 
 
 class MissingResults(SaddlebackError):
-    """Results of an experiment that another one needs are missing."""
+    """Results of a study that an experiment needs are missing: all, or some of its tasks.
 
-    def __init__(self, folder: Path, experiment: str) -> None:
-        super().__init__(
-            f"{folder} has no results of {experiment} yet: run it first, or all experiments."
-        )
-        self.experiment = experiment
+    ``experiment`` is the one that runs the study.
+    """
+
+    def __init__(self, folder: Path, study: str, done: int = 0, tasks: int = 0) -> None:
+        has = f"{done:,} of {tasks:,} results of" if done else "no results of"
+        yet = "" if done else " yet"
+        super().__init__(f"{folder} has {has} {study}{yet}: run it first, or all experiments.")
+        self.experiment = next(name for name in SECONDS if study.startswith(name))
 
 
 def store_of(name: str, options: Options) -> Store:
-    """Return the store of an experiment that has been run."""
+    """Return the store of a study that has been run."""
     folder = options.out / name
     if not (folder / "manifest.json").exists():
         raise MissingResults(options.out, name)

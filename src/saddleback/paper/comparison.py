@@ -17,7 +17,7 @@ import numpy as np
 from saddleback._registry import check_name
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.engine import as_source
-from saddleback.paper import Options, store_of
+from saddleback.paper import MissingResults, Options, store_of
 from saddleback.problem import Problem
 from saddleback.rules import GES, NAMED, Rule
 from saddleback.rules.parse import is_text, rule_files
@@ -29,6 +29,7 @@ from saddleback.sweep import (
     read_results,
     read_study,
     run_study,
+    tasks_of,
 )
 from saddleback.sweep.cost_estimate import ROW
 from saddleback.sweep.manifest import check_same_study
@@ -182,9 +183,13 @@ def run(name: str, options: Options) -> list[Comparison]:
 
 
 def stored(name: str, options: Options) -> Store:
-    """Return the store of a study, which must have been run with the same options."""
-    store = store_of(name, options)
-    check_same_study(store.folder, store.manifest["study"], study_of(name, options).as_dict())
+    """Return the store of a study, which must have been run to its end with the same options."""
+    store, study = store_of(name, options), study_of(name, options)
+    check_same_study(store.folder, store.manifest["study"], study.as_dict())
+    tasks, finished = tasks_of(study, STUDIES), set(store.names())
+    done = sum(task.name in finished for task in tasks)
+    if done < len(tasks):
+        raise MissingResults(options.out, name, done, len(tasks))
     return store
 
 

@@ -66,7 +66,7 @@ def fixed_point_errors(
 
     Trusted ones have a standard error, the MSE that their noise adds, and the error of q^π.
     """
-    car = simulation(*(settings[name] for name in ("gamma", "bins", "tilings")))
+    car = simulation(settings["gamma"], settings["bins"], settings["tilings"])
     truth = reference(car, {"sample": sample, "seed": seed, **settings})
     chosen = [Rule.parse(rule) for rule in rules]
     if method == "least squares":

@@ -7,7 +7,6 @@ traces are bounded, from experience of μ. Both know their sampling error.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,10 +47,17 @@ class Effort(NamedTuple):
     """Steps of μ for the paper's Monte Carlo estimates Â, b̂, M̂."""
 
 
-@cache
 def simulation(gamma: float, bins: int, tilings: int) -> Simulation:
-    """Return MountainCar with tiles; the same object for the same arguments."""
+    """Return MountainCar with tiles; the same object for the same arguments, however passed."""
+    return _SIMULATIONS((gamma, bins, tilings))
+
+
+def _new_simulation(key: tuple[float, int, int]) -> Simulation:
+    gamma, bins, tilings = key
     return mountain_car(gamma, features=Tiles(LOW, HIGH, bins=bins, tilings=tilings))
+
+
+_SIMULATIONS = ThreadSafeCache[tuple[float, int, int], Simulation](_new_simulation)
 
 
 BLOCK = 128

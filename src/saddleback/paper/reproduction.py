@@ -16,7 +16,7 @@ from rich.table import Table
 
 from saddleback._paths import output_file
 from saddleback.learning.run import BOUND
-from saddleback.paper import QUICK, Options, mountain_car, store_of, table1
+from saddleback.paper import QUICK, Options, mountain_car, table1
 from saddleback.paper.claims import NO, PART, YES, Section
 from saddleback.paper.claims import number as written
 from saddleback.paper.claims.comparisons import (
@@ -30,7 +30,7 @@ from saddleback.paper.claims.exact import exact_claims
 from saddleback.paper.claims.rates import REACHED, TABLE_HEADINGS, rate_claims, table_claims
 from saddleback.paper.claims.remarks import remark_claims
 from saddleback.paper.claims.statements import statement_claims
-from saddleback.paper.comparison import study_of
+from saddleback.paper.comparison import stored, study_of
 from saddleback.paper.table1 import Table1Config, matrices
 
 EXPERIMENTS = (
@@ -43,9 +43,9 @@ VERDICTS = {YES: "yes", PART: "partly", NO: "no"}
 
 STORES = (
     "table1", "theorem1", "step-size", "step-size-mountain-car", "two-state", "baird",
-    "mountain-car",
+    "mountain-car", "mountain-car-fixed-points", "theory-gap",
 )  # fmt: skip
-"""Experiments whose results are needed."""
+"""Studies whose results are needed."""
 
 FIGURES = "../figures"
 """Folder of the figures, seen from the page in the documentation."""
@@ -54,7 +54,7 @@ FIGURES = "../figures"
 def sections(options: Options) -> list[Section]:
     """Collect the claims, from the stores of the other experiments or computed here."""
     for name in STORES:
-        store_of(name, options)
+        stored(name, options)
     config = table1.config_from(options)
     texts = ("claim", "result")
     return [

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from saddleback import _registry
+from saddleback import _registry, _validate
 from saddleback._typing import ArrayLike
 from saddleback.finite_mdp import FiniteMDP
 from saddleback.problem import Problem
@@ -58,5 +58,6 @@ def baird(
         phi = np.zeros((7, 2, 16))
         block = np.hstack([2 * np.eye(7), np.ones((7, 1))])
         phi[:, DASHED, :8] = phi[:, SOLID, 8:] = block
-    mdp = FiniteMDP(P, np.zeros((7, 2)) if rewards is None else rewards, gamma)
+    R = np.zeros((7, 2)) if rewards is None else _validate.rewards("rewards", rewards, 7, 2)
+    mdp = FiniteMDP(P, R, gamma)
     return Problem(mdp, phi, target=[[0.0, 1.0]] * 7, behaviour=[[6 / 7, 1 / 7]] * 7)

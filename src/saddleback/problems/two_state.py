@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from saddleback import _validate
 from saddleback._typing import ArrayLike
 from saddleback.finite_mdp import FiniteMDP
 from saddleback.problem import Problem
@@ -38,5 +39,6 @@ def two_state(gamma: float = 0.99, rewards: ArrayLike | None = None) -> Problem:
     P[:, LEFT, 0] = 1.0
     phi = np.zeros((2, 2, 2))
     phi[:, RIGHT, 0] = phi[:, LEFT, 1] = (1.0, 2.0)
-    mdp = FiniteMDP(P, np.zeros((2, 2)) if rewards is None else rewards, gamma)
+    R = np.zeros((2, 2)) if rewards is None else _validate.rewards("rewards", rewards, 2, 2)
+    mdp = FiniteMDP(P, R, gamma)
     return Problem(mdp, phi, target=[[1.0, 0.0]] * 2, behaviour=[[0.5, 0.5]] * 2)

@@ -66,7 +66,7 @@ def study_hash(study: Mapping[str, Any], suffix: str = ".parquet") -> str:
     settings = {name: value for name, value in study.items() if name != "title"}
     if suffix != ".parquet":
         settings["suffix"] = suffix
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(_as_text(settings).encode()).hexdigest()[:16]
 
 
 def check_same_study(
@@ -88,25 +88,44 @@ def check_same_study(
 
 
 def _difference(stored: Any, study: Any) -> tuple[str, str, str] | None:
-    """Return the first setting in which two studies differ, and its two values."""
+    """Return the first setting in which two studies differ, and its two values.
+
+    Values are compared as in the hash, where 1, 1.0 and true differ, as they may in a function.
+    """
     for name in sorted(set(stored) | set(study)):
-        old, new = _by_label(stored.get(name)), _by_label(study.get(name))
-        if isinstance(old, dict) and isinstance(new, dict):
-            inner = _difference(old, new)
+        values = stored.get(name), study.get(name)
+        if _as_text(values[0]) == _as_text(values[1]):
+            continue
+        tables = values
+        if all(isinstance(value, list) for value in values):
+            tables = _by_label(*values)
+        if all(isinstance(value, dict) for value in tables):
+            inner = _difference(*tables)
             if inner is not None:
                 return f"{name}: {inner[0]}", *inner[1:]
-            if isinstance(stored.get(name), list) and list(old) != list(new):
-                return f"the order of {name}", _format_value(list(old)), _format_value(list(new))
-        elif old != new:
-            return name, _format_value(old), _format_value(new)
+            if tables is not values:
+                old, new = (_format_value(list(value)) for value in tables)
+                return f"the order of {name}", old, new
+        return name, _format_value(values[0]), _format_value(values[1])
     return None
 
 
-def _by_label(value: Any) -> Any:
-    """Return a list of tables as a dictionary by label or position; other values unchanged."""
-    if isinstance(value, list) and value and isinstance(value[0], dict):
-        return {str(table.get("label", k)): table for k, table in enumerate(value)}
-    return value
+def _as_text(value: Any) -> str:
+    """Return JSON data as text, independently of the order of keys."""
+    return json.dumps(value, sort_keys=True)
+
+
+def _by_label(*lists: list[Any]) -> tuple[Any, ...]:
+    """Return lists of tables as dictionaries by label; by position if labels are not unique.
+
+    Other lists are returned unchanged.
+    """
+    if not all(isinstance(table, dict) for tables in lists for table in tables):
+        return lists
+    labels = [[str(table.get("label", k)) for k, table in enumerate(own)] for own in lists]
+    if any(len(set(own)) < len(own) for own in labels):
+        labels = [[str(k) for k in range(len(own))] for own in lists]
+    return tuple(dict(zip(*pair, strict=True)) for pair in zip(labels, lists, strict=True))
 
 
 def _format_value(value: Any) -> str:

@@ -72,6 +72,7 @@ class Store:
         shards = [path.name for path in (folder / "shards").glob(f"*{manifest['suffix']}")]
         self._lock, self._sums = lock, _read_sums(folder / SUMS)
         self._verified: set[str] = set()  # names whose shards matched their hashes
+        self._schema: pa.Schema | None = None  # of the shards together, once it is needed
         if shards and not any(name in self._sums for name in shards):
             self.close()
             raise InvalidParameter(
@@ -212,6 +213,18 @@ class Store:
             ) from None
         self._sums[path.name] = digest
 
+    def check_columns(self, content: bytes) -> None:
+        """Refuse a shard that no table could hold together with the finished ones."""
+        if self._schema is None:
+            self._schema = pa.schema([])
+            for name in sorted(self._verified):
+                self.check_columns(self.path(name).read_bytes())
+        schemas = [self._schema, pq.read_schema(pa.BufferReader(content))]
+        try:
+            self._schema = pa.unify_schemas(schemas, promote_options="permissive")
+        except pa.ArrowTypeError as error:
+            raise _no_table(error, " Finished tasks are kept.") from None
+
     def names(self) -> list[str]:
         """Return the names of all finished tasks, sorted; other files are ignored."""
         return [name for name in self._listed() if self.path(name).exists()]
@@ -273,8 +286,13 @@ def join_rows(tables: Sequence[pa.Table]) -> pa.Table:
     """Return the rows of several tables; a column of integers and floats becomes one of floats."""
     try:
         return pa.concat_tables(tables, promote_options="permissive")
-    except pa.ArrowTypeError as error:
-        raise InvalidParameter(f"results of several types are no table: {error}.") from None
+    except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
+        raise _no_table(error) from None
+
+
+def _no_table(error: Exception, note: str = "") -> InvalidParameter:
+    reason = str(error).removeprefix("Unable to merge: ").rstrip(".")
+    return InvalidParameter(f"results of several types are no table: {reason}.{note}")
 
 
 def parquet_bytes(rows: pa.Table, metadata: Mapping[str, Any] | None = None) -> bytes:

@@ -161,7 +161,7 @@ class Study:
     theta0
         Initial weights: one number for all, or one for each.
     share
-        Approximate number of learner-steps per task.
+        Approximate number of learner-steps per task, or number of calls of the function.
     parameters, marks
         Numbers that functions of metrics may ask for, and hashes of files with metrics or rules.
     common_random_numbers
@@ -227,11 +227,14 @@ class Study:
         return self.rule(index, case).display_name if label is None else label
 
     def combinations(self) -> list[dict[str, Any]]:
-        """Return the settings of the function, one by one."""
+        """Return the settings of the function, one by one, in the order of their names.
+
+        Tasks and seeds are numbered by them, so that the order in a file makes no difference.
+        """
         return [
-            dict(zip(table, values, strict=True))
+            dict(zip(sorted(table), values, strict=True))
             for table in self.settings
-            for values in itertools.product(*table.values())
+            for values in itertools.product(*(table[key] for key in sorted(table)))
         ]
 
     def has_dual(self, index: int) -> bool:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import json
 import math
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from msgspec import Meta, Struct, field
 
 from saddleback import _registry, _validate
 from saddleback.engine import FiniteSource, as_source, mean_length
@@ -34,103 +32,26 @@ from saddleback.sweep.study import (
     file_hash,
     load_function,
 )
-from saddleback.sweep.study_metrics import METRICS, Unmeasurable, study_metrics
-from saddleback.sweep.toml_lines import Count, KeyPath, Seed, StudyFile, Table, abbreviate
+from saddleback.sweep.study_metrics import (
+    COLUMNS,
+    METRICS,
+    Unmeasurable,
+    metric_name,
+    study_metrics,
+)
+from saddleback.sweep.study_tables import (
+    GridTable,
+    Logarithmic,
+    Names,
+    Powers,
+    ProblemTable,
+    StepSizes,
+    StudyTable,
+)
+from saddleback.sweep.toml_lines import KeyPath, StudyFile, abbreviate, is_json
 
 SHARE = 100_000_000
 """Learner-steps per task: a few seconds of work."""
-
-Number = Annotated[float, Meta(ge=-1e100, le=1e100, description="a number up to 1e+100")]
-Flag = Annotated[bool, Meta(description="true or false")]
-Names = Annotated[list[Any], Meta(min_length=1, description="a list of names without duplicates")]
-Texts = Annotated[list[str], Meta(description='a list of texts, ["GES:0.5", …]')]
-Lists = Annotated[
-    dict[str, list[Any]], Meta(description="a table of lists, such as { gamma = [0.9, 0.99] }")
-]
-PointCount = Annotated[int, Meta(ge=2, le=100_000)]
-
-
-class Logarithmic(Struct, forbid_unknown_fields=True):
-    """Checkpoints that are evenly spaced on a logarithmic scale, from 1."""
-
-    log: PointCount
-
-
-Checkpoints = Annotated[
-    PointCount | Logarithmic | Annotated[list[int], Meta(min_length=1)],
-    Meta(
-        description="a whole number from 2 to 100,000, { log = 100 } for a logarithmic scale, or a "
-        "list of steps or episodes"
-    ),
-]
-Positive = Annotated[float, Meta(gt=0)]
-Weights = Annotated[
-    Number | tuple[Number, ...],
-    Meta(description="a number up to 1e+100, or a list of one for each weight"),
-]
-Power = Annotated[int, Meta(ge=-1000, le=1000)]
-
-
-class Powers(Struct):
-    """Step sizes scale · 2^j, for j between two powers."""
-
-    scale: Positive
-    powers: tuple[Power, Power]
-
-
-StepSizes = Annotated[
-    Powers | list[Positive] | Positive,
-    Meta(
-        description="a list of numbers above 0 without duplicates, or { scale = 0.1, powers = "
-        "[-10, 0] }, meaning 0.1·2^-10 … 0.1·2^0"
-    ),
-]
-
-
-class StudyTable(Struct, kw_only=True):
-    """The top level of a study file."""
-
-    title: Any = None
-    seed: Seed = 0
-    runs: Count = 1
-    steps: Count = 1
-    episodes: Count = 1
-    checkpoints: Checkpoints = 21
-    metrics: Names = field(default_factory=lambda: ["mspbe"])
-    sample: Count = 100_000
-    theta0: Weights = 0.0
-    common_random_numbers: Flag = False
-    device: Any = "cpu"
-    parameters: Table = {}
-    grid: Any = {}
-    problem: Any = []
-    rule: Any = []
-    rules: Texts = []
-    quick: Table = {}
-
-
-class GridTable(Struct):
-    """A [grid]; its step sizes are checked by `_StudyReader._step_sizes`."""
-
-    alpha: Any = None
-    beta: Any = None
-    ratio: Any = None
-    schedule: Any = "constant"
-    label: Any = ""
-    lam: Number | None = None
-
-
-class ProblemTable(Struct, rename={"lists": "each"}):
-    """A [[problem]], without the parameters of the problem itself."""
-
-    name: Any = None
-    make: Any = None
-    label: Any = None
-    steps: Count = 1
-    episodes: Count = 1
-    theta0: Weights | None = None
-    lists: Lists | None = None
-
 
 EMPTY = Grid((), (), True, "constant")
 """Step sizes of a study in which they are missing."""
@@ -181,7 +102,9 @@ def read_study(path: Path, share: int = SHARE, quick: bool = False) -> Study:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise StudyError(f"{path}: invalid TOML: {error}.") from None
-    reader = (FunctionReader if "function" in data else _StudyReader)(path, text, data)
+    learning = {"problem", "rule", "rules", "grid"} & set(data)
+    function = "function" in data or ("setting" in data and not learning)
+    reader = (FunctionReader if function else _StudyReader)(path, text, data)
     study = reader.study(share, quick)
     if reader.errors:
         raise StudyError("\n".join(f"{path}:{line}: {message}" for line, message in reader.errors))
@@ -242,6 +165,15 @@ class _StudyReader(StudyFile):
             else self.attempt(("metrics",), _registry.check_name, "metric", name, METRICS)
             for name in listed
         ]  # fmt: skip
+        seen: set[str] = set()
+        for name in map(metric_name, filter(None, names)):
+            if name in COLUMNS:
+                self.add(
+                    ("metrics",), f"{name} is another column of the results: rename the function."
+                )
+            if name in seen:
+                self.add(("metrics",), f"two metrics have the name {name}: rename one of them.")
+            seen.add(name)
         return tuple(filter(None, names))
 
     def _grid(
@@ -400,13 +332,11 @@ class _StudyReader(StudyFile):
             takes = inspect.signature(PROBLEMS[case.name]).parameters
             if "rng" in takes and "rng" not in case.parameters:
                 raise InvalidParameter(f"{case.name} is random: add a seed, rng = 0.")
-        try:
-            json.dumps(dict(case.parameters), allow_nan=False)
-        except (TypeError, ValueError):
+        if not is_json(dict(case.parameters)):
             raise InvalidParameter(
                 f"{case.label}: parameters must be numbers, strings, booleans, or lists and tables "
                 f"of them; got {abbreviate(dict(case.parameters))}."
-            ) from None
+            )
         source = as_source("study", problem)
         if source.steps is not None:
             raise InvalidParameter(
@@ -468,14 +398,19 @@ class _StudyReader(StudyFile):
             if metric not in METRICS:
                 mark = study.marks.get(metric.rpartition(":")[0])
                 self.attempt(("metrics",), load_function, metric, folder, mark)
+        for c, (place, case, problem) in enumerate(cases):
+            where: KeyPath = ("theta0",) if case.theta0 is None else (*place, "theta0")
+            try:
+                p = as_source("study", problem).p
+                _validate.weights("theta0", study.initial_weights(c), p)
+            except SaddlebackError as error:
+                self.add(where, f"{case.label}: {error}")
         for (c, (_, case, problem)), (r, path) in itertools.product(
             enumerate(cases), enumerate(paths)
         ):
             rule = study.rule(r, c, folder)
             try:
-                source = as_source("study", problem)
-                source.streamer([rule])
-                _validate.weights("theta0", study.initial_weights(c), source.p)
+                as_source("study", problem).streamer([rule])
                 study_metrics(short, c, problem, rule, folder)
             except Unmeasurable as error:  # independent of the rule: reported once
                 self.add(("metrics",), f"{case.label}: {error}")

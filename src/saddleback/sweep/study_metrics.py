@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -18,6 +18,12 @@ from saddleback.system import System
 
 METRICS = ("mspbe", "mse", "norm")
 """Metrics by name: the rule's own MSPBE, the absolute MSE, and ‖θ‖."""
+
+COLUMNS = (
+    "problem", "rule", "name", "lam", "run", "point", "recorded", "updates", "setting", "alpha",
+    "beta", "diverged_at",
+)  # fmt: skip
+"""Names in the results that no metric may have."""
 
 SAMPLED = 2**32 - 1
 """Spawn key of the sample for estimated metrics; no run uses it."""
@@ -64,6 +70,18 @@ def metric_name(metric: str) -> str:
     ('mspbe', 'largest_error')
     """
     return metric.rpartition(":")[2]
+
+
+def metric_column(metric: str, columns: Collection[str]) -> str:
+    """Return the column of a metric in the results; the first one if it has several values.
+
+    Examples
+    --------
+    >>> metric_column("mine.py:errors", ["alpha", "errors_0", "errors_1"])
+    'errors_0'
+    """
+    name = metric_name(metric)
+    return name if name in columns else f"{name}_0"
 
 
 class _BuiltInMetrics:

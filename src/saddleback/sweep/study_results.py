@@ -19,11 +19,9 @@ from saddleback.errors import InvalidParameter
 from saddleback.learning.best_setting import Best, best_setting, mean_over_runs, tail_length
 from saddleback.sweep.store import Store
 from saddleback.sweep.study import Study
+from saddleback.sweep.study_metrics import COLUMNS, metric_column
 
 REQUIRED = ("problem", "rule", "run", "point", "alpha", "beta", "diverged_at")
-NOT_METRICS = (*REQUIRED, "updates", "name", "lam")
-"""Columns that are not metrics."""
-
 NOT_RUN = -2
 """Stands for the update of divergence of a setting that was not run."""
 
@@ -176,6 +174,11 @@ def read_results(folder: Path) -> StudyResults:
     every = [store.shard(shard) for shard in shards]
     tables = [table for table in every if set(REQUIRED) <= set(table.column_names)]
     if not tables:
+        if function := store.manifest["study"].get("function"):
+            raise InvalidParameter(
+                f"{folder} holds results of {function}: a report shows learning only. Its rows: "
+                f"saddleback.sweep.Store.load(Path({str(folder)!r})).table()."
+            )
         missing = [name for name in REQUIRED if name not in every[0].column_names]
         raise InvalidParameter(
             f"{folder} holds results of another kind, without {', '.join(missing)}: a report needs "
@@ -188,7 +191,7 @@ def read_results(folder: Path) -> StudyResults:
     )  # fmt: skip
     metrics = tuple(
         field.name for field in rows.schema
-        if field.name not in NOT_METRICS and pa.types.is_floating(field.type)
+        if field.name not in COLUMNS and pa.types.is_floating(field.type)
     )  # fmt: skip
     if not rows.num_rows or not metrics:
         raise InvalidParameter(f"{folder} has no rows of results: nothing was measured.")
@@ -210,8 +213,9 @@ def read_results(folder: Path) -> StudyResults:
 def summary(rows: pa.Table, metrics: Sequence[str]) -> list[dict[str, Any]]:
     """Return, for each problem and rule, the setting with the smallest final value of a metric.
 
-    The metric is the first one; its final value is the mean over runs and the last tenth of the
-    checkpoints. Settings that diverged in any run are excluded. The standard error is over runs.
+    The metric is the first one, and the first of its values if it has several. Its final value is
+    the mean over runs and the last tenth of the checkpoints. Settings that diverged in any run are
+    excluded. The standard error is over runs.
 
     Examples
     --------
@@ -226,7 +230,7 @@ def summary(rows: pa.Table, metrics: Sequence[str]) -> list[dict[str, Any]]:
     >>> row["best"], row["error"], row["alpha"], row["diverged"], row["settings"]
     (2.0, 1.0, 0.1, 1, 2)
     """
-    metric = metrics[0]
+    metric = metric_column(metrics[0], rows.column_names)
     summaries = []
     for result in _split(rows, [metric]):
         best = result.best_setting(metric)

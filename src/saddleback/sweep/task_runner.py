@@ -92,6 +92,8 @@ def run_tasks(
             for future in sorted(ended, key=_failed):  # successes are written first
                 task = running.pop(future)
                 shard = _result(task, future, executor)
+                if "function" in store.manifest["study"]:  # results of any type
+                    store.check_columns(shard.content)
                 store.put(task.name, shard.content)
                 state.finish(task.name, shard.diverged)
     finally:

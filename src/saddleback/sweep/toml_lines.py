@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,11 @@ Seed = Annotated[
     int, msgspec.Meta(ge=0, le=10**12, description="a whole number from 0 to 1,000,000,000,000")
 ]
 Table = Annotated[dict[str, Any], msgspec.Meta(description="a table")]
+
+Plain = Annotated[
+    Any,
+    msgspec.Meta(description="a finite number, a text, true or false, or lists and tables of them"),
+]
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 
@@ -190,21 +196,32 @@ class StudyFile(ValidationErrors):
 
     def replace_for_quick(self, names: Sequence[str], repeated: str, quick: bool) -> None:
         """Check [quick]; let its settings replace the others, and each of the repeated tables."""
+        self._check_parameter_values(("parameters",), self._data.get("parameters"))
         smaller = self._data.get("quick")
         if not isinstance(smaller, dict):
             return
         self.check_keys(("quick",), smaller, names, " in [quick]")
+        self._check_parameter_values(("quick", "parameters"), smaller.get("parameters"))
         if not quick:
             return
         own = self.value(("quick", repeated), smaller.get(repeated, {}), Table) or {}
         for table in self.tables(repeated):
             table.update(own)
         merged = {
-            name: {**self._data.get(name, {}), **value}
-            if name == "parameters" and isinstance(value, dict) else value
-            for name, value in smaller.items() if name in names and name != repeated
-        }  # fmt: skip
+            name: value for name, value in smaller.items() if name in names and name != repeated
+        }
+        both = (self._data.get("parameters", {}), smaller.get("parameters", {}))
+        if all(isinstance(parameters, dict) for parameters in both):
+            merged["parameters"] = both[0] | both[1]
+        elif not isinstance(both[0], dict):  # reported there
+            merged.pop("parameters", None)
         self._data |= merged
+
+    def _check_parameter_values(self, path: KeyPath, parameters: Any) -> None:
+        """Record parameters that the manifest of the results cannot keep."""
+        for key, value in parameters.items() if isinstance(parameters, dict) else ():
+            if not is_json(value):
+                self.reject((*path, key), value, Plain)
 
 
 def _description(kind: Any) -> str:
@@ -214,6 +231,21 @@ def _description(kind: Any) -> str:
         if text:
             return str(text)
     return ""
+
+
+def is_json(value: Any) -> bool:
+    """Whether JSON can represent a value of a TOML file: dates, NaN and infinities it cannot.
+
+    Examples
+    --------
+    >>> is_json([1, {"a": "b"}]), is_json([float("nan")])
+    (True, False)
+    """
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def abbreviate(value: Any) -> str:
