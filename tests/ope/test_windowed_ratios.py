@@ -97,17 +97,43 @@ def test_an_error_common_to_all_bases_is_found_and_corrected():
     assert consensus.contradiction(consensus.value) >= CAUTION * (abs(change) - error)
 
 
+def test_views_are_corrected_by_their_own_windowed_ratios():
+    """The step and the history reveal whether the key was taken: they have nothing to correct."""
+    case = FAMILIES["key-and-door"].case("mid", 1000, 100)
+    sample = sample_of(case.as_log(), case.target, 4000)
+    consensus = find_consensus(sample, "new", case.gamma, thorough=False)
+    assert (consensus.view, consensus.is_windowed) == ("observation", True)
+    others = [*consensus.opinions.values(), *consensus.separate.values()]
+    assert len(others) == 4
+    np.testing.assert_allclose(others, case.truth, atol=0.25 * case.spread)
+    assert consensus.hidden[1] < 0.25 * case.spread
+    change, error = consensus.windowed
+    alone = replace(consensus, opinions={}, separate={}).contradiction(consensus.value)
+    assert alone > CAUTION * (abs(change) - error)
+    assert consensus.contradiction(consensus.value) < 1.05 * alone
+
+
+def test_views_are_as_they_are_if_the_estimate_is():
+    """Chance moves all views alike; where the estimate is not corrected, no other view is."""
+    case = FAMILIES["key-and-door"].case("mid", 1000, 101)
+    sample = sample_of(case.as_log(), case.target, 4000)
+    consensus = find_consensus(sample, "new", case.gamma, thorough=False)
+    assert (consensus.view, consensus.is_windowed) == ("history", False)
+    assert abs(consensus.value - case.truth) < 3 * consensus.error
+    assert consensus.correction > 0.5 * case.spread  # the observation by itself is wrong
+
+
 @pytest.mark.parametrize(("change", "moves"), [(1.9, False), (2.1, True)])
 def test_changes_count_if_they_are_significant(change, moves):
     sample = sample_of(sb.Log(columns([8] * 20, "terminated")))
-    one = replace(find_consensus(sample, "new", 0.9, thorough=False), windowed=None)
+    found = find_consensus(sample, "new", 0.9, thorough=False)
+    one = replace(found, windowed=None, opinions={}, separate={})  # the other views are as before
     n = len(one.scores)
     noise = np.where(np.arange(n) % 2, 1.0, -1.0) * np.sqrt(n - 1)  # the error of its mean is 1
     other = one.changed(change + noise)
     assert other.windowed == pytest.approx((change, 1.0))
+    assert other.is_windowed == moves
     assert other.value - one.value == pytest.approx(change * moves)
-    for view, opinion in one.opinions.items():
-        assert other.opinions[view] - opinion == pytest.approx(change * moves)
     squares = (other.contradiction(other.value) / CAUTION) ** 2
     before = (one.contradiction(one.value) / CAUTION) ** 2
     assert squares - before == pytest.approx((change - 1.0) ** 2)
