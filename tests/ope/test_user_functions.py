@@ -196,9 +196,38 @@ def test_features_of_continuous_actions_that_fail_later_are_reported(fault, retu
         sb.evaluate(sb.Log(CONTINUOUS), linear, features=features, **OPTIONS)
 
 
-def test_a_q_that_writes_is_refused():
-    with refused("writing writes", "q of 'uniform'"):
-        sb.doubly_robust(sb.Log(LOG), "uniform", gamma=0.9, q=MODULE["writing"])
+@pytest.mark.parametrize(("name", "fault"), [each for each in FAULTS if "by_name" not in each[0]])
+def test_a_faulty_q_is_refused(name, fault):
+    with refused(fault, "q of 'uniform'"):
+        sb.doubly_robust(sb.Log(LOG), "uniform", gamma=0.9, q=MODULE[name])
+
+
+def test_a_q_that_changes_later_is_refused():
+    calls = []
+
+    def moody(obs):
+        calls.append(len(obs))
+        return MODULE["softmax"](obs) + (len(calls) > 5)
+
+    with refused("moody gives the same observations other results", "q of 'uniform'"):
+        sb.doubly_robust(sb.Log(LOG), "uniform", gamma=0.9, q=moody)
+
+
+def test_a_q_may_return_one_array_again():
+    """Where it replaces the tails of truncated episodes it is called twice for a segment."""
+    log, buffer = sb.Log(columns([5, 8] * 30, "truncated", seed=1)), np.zeros((1000, 3))
+
+    def reusing(obs):
+        rows = buffer[: len(obs)]
+        rows[:] = MODULE["softmax"](obs)
+        return rows
+
+    fresh, reused = (
+        sb.doubly_robust(log, "uniform", gamma=0.9, q=q, bootstrap_truncated=True)["uniform"]
+        for q in (MODULE["softmax"], reusing)
+    )
+    assert fresh.estimate("DR").value == reused.estimate("DR").value
+    assert fresh.estimate("WDR").value == reused.estimate("WDR").value
 
 
 def test_a_write_past_numpy_is_found():
