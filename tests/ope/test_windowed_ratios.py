@@ -36,9 +36,9 @@ def by_loop(sample, gamma, ratio, k):
     return weights
 
 
-@pytest.mark.parametrize(("variance", "gamma"), [(10.0, 0.9), (1.2, 1.0), (1e9, 0.5)])
-def test_weights_equal_those_of_a_loop(monkeypatch, variance, gamma):
-    monkeypatch.setattr(windowed_ratios, "VARIANCE", variance)
+@pytest.mark.parametrize(("mean_square", "gamma"), [(10.0, 0.9), (1.2, 1.0), (1e9, 0.5)])
+def test_weights_equal_those_of_a_loop(monkeypatch, mean_square, gamma):
+    monkeypatch.setattr(windowed_ratios, "MEAN_SQUARE", mean_square)
     sample = replace(sample_of(sb.Log(mixed(2))), continues=np.zeros(0, bool))
     sample = replace(sample, continues=~sample.last)  # all ends are those of the task
     rho = sample.taken_pi("new") / sample.propensities

@@ -18,7 +18,7 @@ import numpy as np
 from saddleback._typing import FloatArray
 from saddleback.ope.episode_sample import EpisodeSample
 
-VARIANCE = 10.0
+MEAN_SQUARE = 10.0
 """Mean square of the products of the ratios in a window, at most."""
 
 ENDED = 0.1
@@ -67,7 +67,7 @@ def windowed_weights(
 
 
 def window(rho: FloatArray) -> int:
-    """Return the number of steps k with (mean ρ²)ᵏ at most ``VARIANCE``.
+    """Return the number of steps k with (mean ρ²)ᵏ at most ``MEAN_SQUARE``.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def window(rho: FloatArray) -> int:
     """
     square = float((rho**2).mean())
     longest = 1_000_000
-    return longest if square <= 1.0 else int(min(np.log(VARIANCE) / np.log(square), longest))
+    return longest if square <= 1.0 else int(min(np.log(MEAN_SQUARE) / np.log(square), longest))
 
 
 def _exp(logs: FloatArray) -> FloatArray:
