@@ -36,24 +36,72 @@ def by_loop(sample, gamma, ratio, k):
     return weights
 
 
-@pytest.mark.parametrize(("mean_square", "gamma"), [(10.0, 0.9), (1.2, 1.0), (1e9, 0.5)])
-def test_weights_equal_those_of_a_loop(monkeypatch, mean_square, gamma):
+def longest(sample):
+    return int(sample.step.max()) + 1
+
+
+@pytest.mark.parametrize("spread", [0.2, 3.0])  # with the latter, many ratios are negative
+@pytest.mark.parametrize(
+    ("mean_square", "gamma", "k"), [(10.0, 0.9, 3), (1e3, 0.5, 10), (2.5, 1.0, 1), (1e9, 0.9, 30)]
+)
+def test_weights_equal_those_of_a_loop(monkeypatch, mean_square, gamma, k, spread):
     monkeypatch.setattr(windowed_ratios, "MEAN_SQUARE", mean_square)
-    sample = replace(sample_of(sb.Log(mixed(2))), continues=np.zeros(0, bool))
+    sample = sample_of(sb.Log(mixed(2)))
     sample = replace(sample, continues=~sample.last)  # all ends are those of the task
-    rho = sample.taken_pi("new") / sample.propensities
-    k, ratio = window(rho), np.random.default_rng(0).normal(1.0, 0.2, len(sample.step))
+    assert window(sample.taken_pi("new") / sample.propensities, longest(sample)) == k
+    ratio = np.random.default_rng(0).normal(1.0, spread, len(sample.step))
     weights = windowed_weights(sample, "new", gamma, ratio)
-    if k == 0:
-        assert np.array_equal(weights, ratio)
+    np.testing.assert_allclose(weights, by_loop(sample, gamma, ratio, k), rtol=1e-9, atol=1e-12)
+
+
+def test_an_impossible_action_leaves_no_weight_in_its_window():
+    sample = sample_of(sb.Log(mixed(2)))
+    chosen = np.eye(3)[np.random.default_rng(1).integers(3, size=len(sample.step))]
+    sample = replace(sample, continues=~sample.last, next_pi={"new": 0.2 * chosen})
+    ratio = np.random.default_rng(0).normal(1.0, 0.2, len(sample.step))
+    k = window(sample.taken_pi("new") / sample.propensities, longest(sample))
+    weights = windowed_weights(sample, "new", 0.9, ratio)
+    expected = by_loop(sample, 0.9, ratio, k)
+    assert (expected == 0).mean() > 0.3
+    np.testing.assert_allclose(weights, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_ratios_that_vary_too_much_have_no_windows(monkeypatch):
+    """Nothing is compared, so that nothing reads as equal."""
+    monkeypatch.setattr(windowed_ratios, "MEAN_SQUARE", 1.2)
+    sample = sample_of(sb.Log(columns([8] * 20, "terminated")))
+    assert window(sample.taken_pi("new") / sample.propensities, 8) == 0
+    assert windowed_weights(sample, "new", 0.9, np.ones(len(sample.step))) is None
+    consensus = find_consensus(sample, "new", 0.9, thorough=False)
+    assert (consensus.windowed, consensus.is_windowed) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "factor"),
+    [
+        ([1, 1, 1, 1, 1, 1, 1, 1], 8 / 6),
+        ([1, 1, 1, 0, 0, 0, 1, 2], 2.0),
+        ([1, 1, 0, 0, 0, 0, 1, 1.1], None),  # most of it in windows that are lost
+        ([1, 1, 0, 0, 0, 0, -4, -4], None),  # a negative sum
+        ([-1, -1, 0, 0, 0, 0, 4, 4], None),  # a negative one of what is kept
+    ],
+)
+def test_windows_without_most_of_the_weight_are_not_used(monkeypatch, ratios, factor):
+    sample = sample_of(sb.Log(columns([8] * 20, "truncated")))
+    monkeypatch.setattr(windowed_ratios, "window", lambda *_: 2)
+    ratio = np.tile(np.array(ratios, dtype=float), 20)
+    weights = windowed_weights(sample, "new", 0.9, ratio)
+    if factor is None:
+        assert weights is None
     else:
-        np.testing.assert_allclose(weights, by_loop(sample, gamma, ratio, k), rtol=1e-9)
+        late, expected = sample.step >= 2, by_loop(sample, 0.9, ratio, 2)
+        np.testing.assert_allclose(weights[late], factor * expected[late], rtol=1e-9, atol=1e-12)
 
 
 def test_windows_that_end_after_a_truncated_episode_are_made_up_for(monkeypatch):
     """Of episodes that all last 8 steps, windows of 2 that begin in the last two are lost."""
     sample = sample_of(sb.Log(columns([8] * 20, "truncated")))
-    monkeypatch.setattr(windowed_ratios, "window", lambda _: 2)
+    monkeypatch.setattr(windowed_ratios, "window", lambda *_: 2)
     ratio = np.ones(len(sample.step))
     weights = windowed_weights(sample, "new", 0.9, ratio)
     expected = by_loop(sample, 0.9, ratio, 2)
@@ -62,11 +110,11 @@ def test_windows_that_end_after_a_truncated_episode_are_made_up_for(monkeypatch)
 
 
 def test_windows_are_at_most_half_as_long_as_most_truncated_episodes():
-    """They could end after all of them otherwise: here π is close to μ, and k would be 9."""
+    """Most could end after them otherwise."""
     sample = sample_of(sb.Log(columns([8] * 20, "truncated")))
-    ratio = np.random.default_rng(0).normal(1.0, 0.2, len(sample.step))
+    ratio = 0.9**sample.step * np.random.default_rng(0).normal(1.0, 0.2, len(sample.step))
     weights = windowed_weights(sample, "new", 0.9, ratio)
-    assert window(sample.taken_pi("new") / sample.propensities) > 4
+    assert window(sample.taken_pi("new") / sample.propensities, 8) > 4
     early = sample.step < 4
     expected = by_loop(sample, 0.9, ratio, 4)
     np.testing.assert_allclose(weights[early], expected[early], rtol=1e-9)
