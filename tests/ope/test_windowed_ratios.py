@@ -9,6 +9,7 @@ from benchmarks.families import FAMILIES
 import saddleback as sb
 from helpers.decision_logs import target
 from helpers.logs import columns, mixed
+from saddleback.log.propensity_estimation import estimate_behaviour
 from saddleback.log.target_policies import as_targets
 from saddleback.ope import windowed_ratios
 from saddleback.ope.consensus import CAUTION, find_consensus
@@ -128,6 +129,23 @@ def test_there_are_none_without_propensities():
     assert windowed_weights(sample, "new", 0.9, np.ones(len(sample.step))) is None
     consensus = find_consensus(sample, "new", 0.9, thorough=False)
     assert consensus.windowed is None
+
+
+@pytest.mark.parametrize("features", [None, "polynomial:1"])
+def test_there_are_none_of_estimated_propensities(features, tmp_path):
+    """Nor if they were written to a file: their errors would pass for those of the estimate."""
+    data = columns([8] * 40, "terminated")
+    missing = {name: data[name] for name in data if not name.startswith(("mu", "behavior"))}
+    log = estimate_behaviour(sb.Log(missing)).log
+    for estimated in (log, sb.Log(log.write_repaired(tmp_path / "log.parquet"))):
+        assert windowed(estimated, features) is None
+    assert windowed(sb.Log(data), features) is not None
+
+
+def windowed(log, features):
+    options = {} if features is None else {"features": features}
+    (diagnosis,) = sb.evaluate(log, target, gamma=0.9, methods=[], **options).diagnoses
+    return diagnosis.consensus.windowed
 
 
 def test_an_error_common_to_all_bases_is_found_and_corrected():

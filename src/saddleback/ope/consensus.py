@@ -107,8 +107,8 @@ class Consensus:
     candidates: tuple[CandidateFit, ...]
     q: ConsensusQ  # the action values of the candidates, weighted
     horizon: int | None = None  # number of steps of the value, if the task has a limit
-    # How much windowed ratios change the estimate, and the standard error of that. None without
-    # propensities, for continuous actions, and with a horizon.
+    # How much windowed ratios change the estimate, and the standard error of that. None where they
+    # are not used: without logged propensities, for continuous actions, or with a horizon.
     windowed: tuple[float, float] | None = None
     # Whether that is significant; if so, the estimate includes it, and those of other views include
     # what windowed ratios change there.

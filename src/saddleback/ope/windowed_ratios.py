@@ -36,13 +36,13 @@ def windowed_weights(
 ) -> FloatArray | None:
     """Return w̃ of each row [n], given w; None without windows.
 
-    There are none if propensities are not known, or actions are continuous; if single ratios vary
+    There are none if propensities were not logged, or actions are continuous; if single ratios vary
     too much; or if windows that end in the log have less than half of the sum of w. Those that
     would end after a truncated episode are made up for by the others. Windows are at most half as
     long as most truncated episodes, so that few are lost.
     """
     propensities = sample.propensities
-    if sample.action_values is not None or not np.isfinite(propensities).all():
+    if sample.estimated or sample.action_values is not None or not np.isfinite(propensities).all():
         return None
     rho = sample.taken_pi(target) / propensities
     step = sample.step
