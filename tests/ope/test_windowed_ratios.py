@@ -1,5 +1,6 @@
 """Windowed ratios: a loop over episodes, their ends, and what they change of an estimate."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -9,12 +10,15 @@ from benchmarks.families import FAMILIES
 import saddleback as sb
 from helpers.decision_logs import target
 from helpers.logs import columns, mixed
+from saddleback._json import json_text
 from saddleback.log.propensity_estimation import estimate_behaviour
 from saddleback.log.target_policies import as_targets
 from saddleback.ope import windowed_ratios
 from saddleback.ope.consensus import CAUTION, find_consensus
 from saddleback.ope.episode_sample import sample_episodes
+from saddleback.ope.text_report import format_result_verbose
 from saddleback.ope.windowed_ratios import window, windowed_weights
+from saddleback.report.candidate_chart import candidates
 
 
 def sample_of(log, policy=target, rows=10_000):
@@ -187,6 +191,20 @@ def test_views_are_as_they_are_if_the_estimate_is():
     assert (consensus.view, consensus.is_windowed) == ("history", False)
     assert abs(consensus.value - case.truth) < 3 * consensus.error
     assert consensus.correction > 0.5 * case.spread  # the observation by itself is wrong
+
+
+def test_reports_say_what_they_changed():
+    case = FAMILIES["key-and-door"].case("mid", 1000, 100)
+    result = sb.evaluate(case.as_log(), {"new": case.target}, gamma=case.gamma, methods=[])
+    plain = json.loads(json_text(result.as_dict()))
+    (verdict,) = plain["verdicts"]
+    assert verdict["trust"] == "doubtful"  # it is right
+    said = "Windowed ratios, of the logged propensities, changed their consensus by −0.19"
+    assert said in " ".join(format_result_verbose(plain).split())
+    assert said in candidates("new", plain, verdict)["caption"]
+    verdict["consensus"]["is_windowed"] = False
+    assert "Windowed" not in format_result_verbose(plain)
+    assert "Windowed" not in candidates("new", plain, verdict)["caption"]
 
 
 @pytest.mark.parametrize(("change", "moves"), [(1.9, False), (2.1, True)])

@@ -173,7 +173,7 @@ class Consensus:
             "view": self.view, "value": self.value, "error": self.error,
             "dispersion": self.dispersion,
             "imbalance": self.imbalance, "opinions": self.opinions, "separate": self.separate,
-            "windowed": self.windowed,
+            "windowed": self.windowed, "is_windowed": self.is_windowed,
             "candidates": [asdict(candidate) for candidate in self.candidates],
         }  # fmt: skip
 
