@@ -62,10 +62,28 @@ def test_a_list_is_read_as_it_is_written(names):
         ("hr\nbp,x", ["hr\nbp", "x"]),
         ("", [""]),
         ("hr,", ["hr", ""]),
+        ('"a" ,b', ["a", "b"]),
+        ('"a"  , "b "  ', ["a", "b "]),
+        ('"a" =1,b =2', ["a =1", "b =2"]),
     ],
 )
 def test_what_is_typed(text, names):
     assert split_list(text) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('a,"b', "a quote is not closed"),
+        ('"a" "b,c', "a quote is not closed"),
+        ('"a"b"', "a quote is not closed"),
+        ('"a" "b",c', "a quote follows a closed one"),
+        ('a,"b"="1"', "a quote follows a closed one"),
+    ],
+)
+def test_quotes_that_are_not_around_a_name(text, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        split_list(text)
 
 
 @pytest.mark.parametrize("option", ["--obs", "--actions", "--categorical", "--reward-values"])
