@@ -95,6 +95,19 @@ def test_a_quote_that_is_not_closed(option, folder):
     assert """in quotes: 'hr,"pressure, mean"'.""" in message
 
 
+@pytest.mark.parametrize("values", ["", ",", "died=-1,"])
+def test_an_empty_reward_value_is_refused(values, folder):
+    done = invoke("check", folder / "log.parquet", "--reward-values", values)
+    assert done.exit_code == 2
+    assert "Error: --reward-values '': write TEXT=NUMBER, such as died=-1" in done.stderr
+
+
+def test_an_empty_list_of_observations_is_refused(folder):
+    done = invoke("check", folder / "log.parquet", "--obs", "")
+    assert done.exit_code == 2
+    assert "must be a list of names; it is empty" in done.stderr
+
+
 def test_check_evaluate_rank_and_stats_take_them(folder):
     log, target = folder / "log.parquet", f"new={folder / 'policy.py'}:treat"
     done = invoke("check", log, *NAMES, "--categorical", '" lead"')
