@@ -196,7 +196,9 @@ def test_features_of_continuous_actions_that_fail_later_are_reported(fault, retu
         sb.evaluate(sb.Log(CONTINUOUS), linear, features=features, **OPTIONS)
 
 
-@pytest.mark.parametrize(("name", "fault"), [each for each in FAULTS if "by_name" not in each[0]])
+@pytest.mark.parametrize(
+    ("name", "fault"), [fault for fault in FAULTS if "by_name" not in fault[0]]
+)
 def test_a_faulty_q_is_refused(name, fault):
     with refused(fault, "q of 'uniform'"):
         sb.doubly_robust(sb.Log(LOG), "uniform", gamma=0.9, q=MODULE[name])

@@ -178,9 +178,9 @@ def test_views_are_corrected_by_their_own_windowed_ratios():
     np.testing.assert_allclose(others, case.truth, atol=0.25 * case.spread)
     assert consensus.hidden[1] < 0.25 * case.spread
     change, error = consensus.windowed
-    alone = replace(consensus, opinions={}, separate={}).contradiction(consensus.value)
-    assert alone > CAUTION * (abs(change) - error)
-    assert consensus.contradiction(consensus.value) < 1.05 * alone
+    one_view = replace(consensus, opinions={}, separate={}).contradiction(consensus.value)
+    assert one_view > CAUTION * (abs(change) - error)
+    assert consensus.contradiction(consensus.value) < 1.05 * one_view
 
 
 def test_views_are_as_they_are_if_the_estimate_is():
@@ -199,9 +199,9 @@ def test_reports_say_what_they_changed():
     plain = json.loads(json_text(result.as_dict()))
     (verdict,) = plain["verdicts"]
     assert verdict["trust"] == "doubtful"  # it is right
-    said = "Windowed ratios, of the logged propensities, changed their consensus by −0.19"
-    assert said in " ".join(format_result_verbose(plain).split())
-    assert said in candidates("new", plain, verdict)["caption"]
+    sentence = "Windowed ratios, of the logged propensities, changed their consensus by −0.19"
+    assert sentence in " ".join(format_result_verbose(plain).split())
+    assert sentence in candidates("new", plain, verdict)["caption"]
     verdict["consensus"]["is_windowed"] = False
     assert "Windowed" not in format_result_verbose(plain)
     assert "Windowed" not in candidates("new", plain, verdict)["caption"]
@@ -210,8 +210,8 @@ def test_reports_say_what_they_changed():
 @pytest.mark.parametrize(("change", "moves"), [(1.9, False), (2.1, True)])
 def test_changes_count_if_they_are_significant(change, moves):
     sample = sample_of(sb.Log(columns([8] * 20, "terminated")))
-    found = find_consensus(sample, "new", 0.9, thorough=False)
-    one = replace(found, windowed=None, opinions={}, separate={})  # the other views are as before
+    all_views = find_consensus(sample, "new", 0.9, thorough=False)
+    one = replace(all_views, windowed=None, opinions={}, separate={})
     n = len(one.scores)
     noise = np.where(np.arange(n) % 2, 1.0, -1.0) * np.sqrt(n - 1)  # the error of its mean is 1
     other = one.changed(change + noise)

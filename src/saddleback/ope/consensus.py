@@ -228,11 +228,11 @@ def find_consensus(
     for basis, fitted in zip(bases, fits, strict=True):
         if fitted.penalties:
             by_view.setdefault(basis.view.name, []).append((basis, fitted))
-    parts, alone = {}, {}
+    parts, own_parts = {}, {}
     for view, own in by_view.items():
         seen = own
         if view in (STEP, HISTORY):
-            alone[view] = _weigh(own, own, sample, noise)
+            own_parts[view] = _weigh(own, own, sample, noise)
             seen = [*by_view[OBSERVATION], *own]
         parts[view] = _weigh(seen, own, sample, noise)
     main = next(iter(parts))
@@ -246,9 +246,9 @@ def find_consensus(
         return None if weights is None else _corrections(delta, weights[:, None] - ratio, sample)
 
     estimate, *means = parts.pop(main)
-    found = changes(*means) if horizon is None else None
-    if found is not None:
-        estimate = estimate.changed(found)
+    by_episode = changes(*means) if horizon is None else None
+    if by_episode is not None:
+        estimate = estimate.changed(by_episode)
 
     def value(other: Consensus, delta: FloatArray, ratio: FloatArray) -> float:
         own = changes(delta, ratio) if estimate.is_windowed else None
@@ -257,7 +257,7 @@ def find_consensus(
     return replace(
         estimate,
         opinions={view: value(*part) for view, part in parts.items()},
-        separate={view: value(*part) for view, part in alone.items()},
+        separate={view: value(*part) for view, part in own_parts.items()},
         horizon=horizon,
         candidates=sum((other.candidates for other, *_ in parts.values()), estimate.candidates),
     )
