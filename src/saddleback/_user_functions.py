@@ -29,8 +29,10 @@ class ImpureFunction(InvalidParameter):
     """A function that writes into its argument, or is not a function of each row alone."""
 
 
-def call(name: str, function: Callable[[FloatArray], Any], observations: FloatArray) -> Any:
-    """Return ``function(observations)``; it gets a view that it cannot write to.
+def call(
+    name: str, function: Callable[..., Any], observations: FloatArray, *more: FloatArray
+) -> Any:
+    """Return ``function(observations, *more)``; it gets views that it cannot write to.
 
     Examples
     --------
@@ -43,17 +45,21 @@ def call(name: str, function: Callable[[FloatArray], Any], observations: FloatAr
     saddleback._user_functions.ImpureFunction: features: centred writes into the observations that
     it is given. Let it work on a copy: obs = obs.copy().
     """
-    view = observations.view()
-    view.flags.writeable = False
+    arrays = (observations, *more)
+    views = [array.view() for array in arrays]
+    for view in views:
+        view.flags.writeable = False
     try:
         with np.errstate():  # it may change how NumPy treats overflows
-            return function(view)
+            return function(*views)
     except Exception as error:
         text = str(error).replace("-", "")
         if "readonly" not in text and "not writeable" not in text:
             raise
-        function(observations.copy())  # fails as well if the error has another cause
-        raise _writes(name, function) from error
+        copies = [array.copy() for array in arrays]
+        function(*copies)  # fails as well if the error has another cause
+        into = "observations or actions" if more else "observations"
+        raise _writes(name, function, into) from error
 
 
 def check_rows(
@@ -129,10 +135,10 @@ def _difference(one: FloatArray, other: FloatArray) -> float:
     return float(np.max(np.abs(one[~same] - other[~same]), initial=0.0))
 
 
-def _writes(name: str, function: Callable[..., Any]) -> ImpureFunction:
+def _writes(name: str, function: Callable[..., Any], into: str = "observations") -> ImpureFunction:
     return ImpureFunction(
-        f"{name}: {_title(function)} writes into the observations that it is given. Let it work on "
-        "a copy: obs = obs.copy()."
+        f"{name}: {_title(function)} writes into the {into} that it is given. Let it work on a "
+        "copy: obs = obs.copy()."
     )
 
 

@@ -74,6 +74,18 @@ def test_evaluate_and_explain_speak_of_decisions(folder):
     assert "Distribution of the reward" in page.read_text(encoding="utf-8")
 
 
+def test_the_page_says_that_rewards_have_no_distribution(folder):
+    """Without propensities no decision has a weight."""
+    table, page = pq.read_table(folder / "offers.parquet"), folder / "direct.html"
+    pq.write_table(table.drop_columns("behavior_prob"), folder / "direct.parquet")
+    target = ["--target", f"young={folder / 'policy.py'}:young"]
+    run("evaluate", folder / "direct.parquet", "--bandit", *NAMES, *target, "--report", page,
+        "--quiet", status=0)  # fmt: skip
+    shown = page.read_text(encoding="utf-8").split("</main>")[0]
+    assert "Distribution of the reward, weighted" in shown
+    assert "Distribution of the return" not in shown
+
+
 def test_rank(folder):
     target = ["--target", f"young={folder / 'policy.py'}:young", "--target", "mail=always:0"]
     words = ["rank", folder / "offers.parquet", "--bandit", *NAMES, *target, "--quiet"]

@@ -4,9 +4,12 @@ import json
 import re
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import saddleback as sb
+from helpers.logs import columns
 from helpers.studies import invoke, write_study
 from saddleback.cli import cite
 from saddleback.rules import NAMED
@@ -63,6 +66,21 @@ def test_a_result_and_a_study_cite_what_they_used(tmp_path):
     )
     assert invoke("sweep", study, "--quiet", "--out", tmp_path / "store").exit_code == 0
     assert cited(str(tmp_path / "store")) == ["saddleback", "yang2021", "touati2018"]
+
+
+@pytest.mark.parametrize("mu", [True, False])
+def test_a_result_cites_windowed_ratios_where_it_used_them(mu, tmp_path):
+    """Only with propensities."""
+    data = columns([8] * 40, "terminated")
+    if not mu:
+        data = {name: data[name] for name in data if not name.startswith(("mu", "behavior"))}
+    log, result = tmp_path / "log.parquet", tmp_path / "result.json"
+    pq.write_table(pa.table(data), log)
+    invoke(
+        "evaluate", log, "--target", "uniform", "--features", "polynomial:1", "--gamma", 0.9,
+        "--rule", "GTB:0", "--save", result, "--quiet",
+    )  # fmt: skip
+    assert ("yuan2021" in cited(str(result))) == mu
 
 
 @pytest.mark.parametrize("name", ["nowhere.json", "."])

@@ -62,10 +62,28 @@ def test_a_list_is_read_as_it_is_written(names):
         ("hr\nbp,x", ["hr\nbp", "x"]),
         ("", [""]),
         ("hr,", ["hr", ""]),
+        ('"a" ,b', ["a", "b"]),
+        ('"a"  , "b "  ', ["a", "b "]),
+        ('"a" =1,b =2', ["a =1", "b =2"]),
     ],
 )
 def test_what_is_typed(text, names):
     assert split_list(text) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('a,"b', "a quote is not closed"),
+        ('"a" "b,c', "a quote is not closed"),
+        ('"a"b"', "a quote is not closed"),
+        ('"a" "b",c', "a quote follows a closed one"),
+        ('a,"b"="1"', "a quote follows a closed one"),
+    ],
+)
+def test_quotes_that_are_not_around_a_name(text, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        split_list(text)
 
 
 @pytest.mark.parametrize("option", ["--obs", "--actions", "--categorical", "--reward-values"])
@@ -75,6 +93,19 @@ def test_a_quote_that_is_not_closed(option, folder):
     message = " ".join(done.stderr.split())
     assert f'{option} hr,"pressure, mean: a quote is not closed.' in message
     assert """in quotes: 'hr,"pressure, mean"'.""" in message
+
+
+@pytest.mark.parametrize("values", ["", ",", "died=-1,"])
+def test_an_empty_reward_value_is_refused(values, folder):
+    done = invoke("check", folder / "log.parquet", "--reward-values", values)
+    assert done.exit_code == 2
+    assert "Error: --reward-values '': write TEXT=NUMBER, such as died=-1" in done.stderr
+
+
+def test_an_empty_list_of_observations_is_refused(folder):
+    done = invoke("check", folder / "log.parquet", "--obs", "")
+    assert done.exit_code == 2
+    assert "must be a list of names; it is empty" in done.stderr
 
 
 def test_check_evaluate_rank_and_stats_take_them(folder):

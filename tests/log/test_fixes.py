@@ -294,14 +294,22 @@ def test_rewards_that_will_be_filled_in_make_no_episode_bad():
     assert not errors(data, **fixes)
 
 
-def test_numbers_of_actions_that_are_not_integers():
-    data = BARE | {"action": np.where(HOURS == 3, np.nan, good()["action"])}
+@pytest.mark.parametrize(
+    ("kind", "name"), [(np.float64, "double"), (np.float32, "float"), (np.float16, "halffloat")]
+)
+def test_numbers_of_actions_that_are_not_integers(kind, name):
+    data = BARE | {"action": np.where(HOURS == 3, np.nan, good()["action"]).astype(kind)}
     (finding,) = errors(data)
     assert finding.message == (
-        "column 'action' contains whole numbers as double. If they are numbers of actions, convert "
-        "them to integers, and fill in those that are missing."
+        f"column 'action' contains whole numbers as {name}. If they are numbers of actions, "
+        "convert them to integers, and fill in those that are missing."
     )
     assert finding.fix.value == {"action_0": "action"}
+
+
+def test_actions_without_a_number_are_not_called_whole():
+    (finding,) = errors(BARE | {"action": np.full(12, np.nan)})
+    assert finding.message.startswith("column 'action' contains double; actions must be integers")
 
 
 def test_numbers_that_are_text_are_shown():

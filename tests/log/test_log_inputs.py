@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from helpers.log_cases import parquet
+from helpers.log_cases import good, parquet
 from helpers.logs import assert_same_content, columns, content, mixed
 from saddleback.errors import InvalidParameter
 from saddleback.log import Log, LogError, row_source
@@ -176,8 +176,12 @@ def test_names_without_an_order_are_refused(actions):
 
 def test_steps_beyond_the_numbers_of_arrow_are_refused():
     step = mixed()["step"].astype(np.uint64) + np.uint64(2**63)
-    with pytest.raises(LogError, match=r"E134 episode .* starts at step"):
+    with pytest.raises(LogError, match=r"E134 episode .* starts at step 9223372036854775808[. ]"):
         content(Log(mixed() | {"step": step}))
+    step = good()["step"].astype(np.uint64)
+    step[step == 2] += np.uint64(2**63)
+    with pytest.raises(LogError, match=r"E130 .* step jumps from 1 to 9223372036854775810[. ]"):
+        content(Log(good() | {"step": step}))
 
 
 def test_action_names_are_inferred_and_sorted():

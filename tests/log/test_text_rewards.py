@@ -35,6 +35,16 @@ def test_a_repaired_log_has_numbers(tmp_path):
     assert_same_content(content(repaired), content(texts))
 
 
+@pytest.mark.parametrize("category", [False, True])
+def test_a_column_without_a_value_is_reported(category):
+    column = pa.nulls(12, pa.string())
+    column = column.dictionary_encode() if category else column
+    with error_matching(
+        LogError, "E143 column 'reward' is text, and has no value; rewards must be numbers."
+    ):
+        log(column)
+
+
 def test_the_error_lists_the_values_of_this_log():
     with error_matching(
         LogError, "E143 column 'reward' contains text; rewards must be numbers. Give each value "

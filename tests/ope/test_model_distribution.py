@@ -203,8 +203,15 @@ def test_real_observations_need_features_that_tell_states_apart():
     by_tiles = model_return_distribution(log, policy, gamma=0.9, features=tiles)
     assert by_tiles.quantiles[2].low <= exact.quantiles[2].value <= by_tiles.quantiles[2].high
     several = sb.features.Tiles((0.0,), (4.0,), bins=4, tilings=2)
-    with pytest.raises(InvalidParameter, match="fewer than 10 rows for each different observation"):
+    few = "the log has no model: the log has fewer than 10 rows for each"
+    with pytest.raises(
+        InvalidParameter,
+        match=f"{few} different observation, and more than one feature is active, or its value v",
+    ):
         model_return_distribution(log, policy, gamma=0.9, features=several)
+    many = sb.features.Tiles((0.0,), (4.0,), bins=4000, tilings=1)
+    with pytest.raises(InvalidParameter, match=f"{few} feature that is active. Fewer features"):
+        model_return_distribution(log, policy, gamma=0.9, features=many)
 
 
 def test_an_evaluation_says_why_there_is_none(tmp_path):

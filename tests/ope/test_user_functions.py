@@ -8,9 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 import saddleback as sb
+from helpers.linear_quadratic import NEW, simulate
 from helpers.logs import columns
 from saddleback.cli.group import group
-from saddleback.errors import InvalidParameter
+from saddleback.errors import InvalidParameter, SaddlebackError
 from saddleback.features import Active, Custom, Polynomial
 
 LOG = columns([5] * 60, "terminated", seed=1)
@@ -95,9 +96,140 @@ def test_faulty_functions_are_refused(name, fault):
             sb.evaluate(log, "uniform", features=Own(function), **OPTIONS)
 
 
-def test_a_q_that_writes_is_refused():
-    with refused("writing writes", "q of 'uniform'"):
-        sb.doubly_robust(sb.Log(LOG), "uniform", gamma=0.9, q=MODULE["writing"])
+def both(obs, actions):
+    return np.column_stack([np.ones(len(obs)), obs, actions, obs * obs, actions * actions])
+
+
+JOINT_SOURCE = """
+import numpy as np
+
+def writing(obs, actions):
+    obs -= 0.5
+    return both(obs, actions)
+
+def writing_actions(obs, actions):
+    actions[:] = 0.0
+    return both(obs, actions)
+
+def sampled(obs, actions):
+    return both(obs, actions) + np.random.default_rng().normal(size=(len(obs), 9))
+
+def centred(obs, actions):
+    return both(obs - obs.mean(axis=0), actions)
+"""
+JOINT: dict = {"both": both}
+exec(JOINT_SOURCE, JOINT)
+CONTINUOUS = simulate(60, 8, noise=0.05, ends="terminated")
+
+
+def linear(obs):
+    return obs @ NEW.T
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("writing", "writing writes into the observations or actions that it is given"),
+        ("writing_actions", "writing_actions writes into the observations or actions"),
+        ("sampled", "sampled gives the same observations other results when it is called again"),
+        ("centred", r"centred gives an observation another result in another batch \(by up to 0"),
+    ],
+)
+def test_faulty_functions_of_continuous_actions_are_refused(name, fault):
+    with refused(fault, "features"):
+        sb.evaluate(sb.Log(CONTINUOUS), linear, features=JOINT[name], **OPTIONS)
+
+
+def test_features_of_continuous_actions_may_return_one_array_again():
+    buffer = np.zeros((10_000, 9))
+
+    def reusing(obs, actions):
+        rows = buffer[: len(obs)]
+        rows[:] = both(obs, actions)
+        return rows
+
+    results = [
+        sb.evaluate(sb.Log(CONTINUOUS), linear, features=features, **OPTIONS)
+        for features in (both, reusing)
+    ]
+    values = [result.verdicts[0].value for result in results]
+    gaps = [result.verdicts[0].gap for result in results]
+    assert (values[0], gaps[0]) == (values[1], gaps[1])
+
+
+@pytest.mark.parametrize("horizon", [None, 10])
+def test_features_of_continuous_actions_that_change_later_are_refused(horizon):
+    calls, later = [], [np.inf]
+
+    def moody(obs, actions):
+        calls.append(len(obs))
+        features = both(obs, actions)
+        return features if len(calls) <= later[0] else features + 1.0
+
+    def evaluate():
+        calls.clear()
+        return sb.evaluate(sb.Log(CONTINUOUS), linear, features=moody, horizon=horizon, **OPTIONS)
+
+    evaluate()
+    for later[0] in (6, len(calls) - 2):
+        with refused("moody gives the same observations other results", "features"):
+            evaluate()
+
+
+@pytest.mark.parametrize(
+    ("fault", "returned"),
+    [
+        (r"for \d+ observations and actions the function must return", lambda f: f[:-1]),
+        ("failed: ValueError: no", None),
+        ("every entry must be finite", lambda f: f * np.nan),
+    ],
+)
+def test_features_of_continuous_actions_that_fail_later_are_reported(fault, returned):
+    def features(obs, actions):
+        if len(obs) <= 2:
+            return both(obs, actions)
+        if returned is None:
+            raise ValueError("no")
+        return returned(both(obs, actions))
+
+    with pytest.raises(SaddlebackError, match=fault):
+        sb.evaluate(sb.Log(CONTINUOUS), linear, features=features, **OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"), [fault for fault in FAULTS if "by_name" not in fault[0]]
+)
+def test_a_faulty_q_is_refused(name, fault):
+    with refused(fault, "q of 'uniform'"):
+        sb.doubly_robust(sb.Log(LOG), "uniform", gamma=0.9, q=MODULE[name])
+
+
+def test_a_q_that_changes_later_is_refused():
+    calls = []
+
+    def moody(obs):
+        calls.append(len(obs))
+        return MODULE["softmax"](obs) + (len(calls) > 5)
+
+    with refused("moody gives the same observations other results", "q of 'uniform'"):
+        sb.doubly_robust(sb.Log(LOG), "uniform", gamma=0.9, q=moody)
+
+
+def test_a_q_may_return_one_array_again():
+    """Where it replaces the tails of truncated episodes it is called twice for a segment."""
+    log, buffer = sb.Log(columns([5, 8] * 30, "truncated", seed=1)), np.zeros((1000, 3))
+
+    def reusing(obs):
+        rows = buffer[: len(obs)]
+        rows[:] = MODULE["softmax"](obs)
+        return rows
+
+    fresh, reused = (
+        sb.doubly_robust(log, "uniform", gamma=0.9, q=q, bootstrap_truncated=True)["uniform"]
+        for q in (MODULE["softmax"], reusing)
+    )
+    assert fresh.estimate("DR").value == reused.estimate("DR").value
+    assert fresh.estimate("WDR").value == reused.estimate("WDR").value
 
 
 def test_a_write_past_numpy_is_found():

@@ -1,5 +1,6 @@
 """Windowed ratios: a loop over episodes, their ends, and what they change of an estimate."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -9,11 +10,15 @@ from benchmarks.families import FAMILIES
 import saddleback as sb
 from helpers.decision_logs import target
 from helpers.logs import columns, mixed
+from saddleback._json import json_text
+from saddleback.log.propensity_estimation import estimate_behaviour
 from saddleback.log.target_policies import as_targets
 from saddleback.ope import windowed_ratios
 from saddleback.ope.consensus import CAUTION, find_consensus
 from saddleback.ope.episode_sample import sample_episodes
+from saddleback.ope.text_report import format_result_verbose
 from saddleback.ope.windowed_ratios import window, windowed_weights
+from saddleback.report.candidate_chart import candidates
 
 
 def sample_of(log, policy=target, rows=10_000):
@@ -36,24 +41,72 @@ def by_loop(sample, gamma, ratio, k):
     return weights
 
 
-@pytest.mark.parametrize(("variance", "gamma"), [(10.0, 0.9), (1.2, 1.0), (1e9, 0.5)])
-def test_weights_equal_those_of_a_loop(monkeypatch, variance, gamma):
-    monkeypatch.setattr(windowed_ratios, "VARIANCE", variance)
-    sample = replace(sample_of(sb.Log(mixed(2))), continues=np.zeros(0, bool))
+def longest(sample):
+    return int(sample.step.max()) + 1
+
+
+@pytest.mark.parametrize("spread", [0.2, 3.0])  # with the latter, many ratios are negative
+@pytest.mark.parametrize(
+    ("mean_square", "gamma", "k"), [(10.0, 0.9, 3), (1e3, 0.5, 10), (2.5, 1.0, 1), (1e9, 0.9, 30)]
+)
+def test_weights_equal_those_of_a_loop(monkeypatch, mean_square, gamma, k, spread):
+    monkeypatch.setattr(windowed_ratios, "MEAN_SQUARE", mean_square)
+    sample = sample_of(sb.Log(mixed(2)))
     sample = replace(sample, continues=~sample.last)  # all ends are those of the task
-    rho = sample.taken_pi("new") / sample.propensities
-    k, ratio = window(rho), np.random.default_rng(0).normal(1.0, 0.2, len(sample.step))
+    assert window(sample.taken_pi("new") / sample.propensities, longest(sample)) == k
+    ratio = np.random.default_rng(0).normal(1.0, spread, len(sample.step))
     weights = windowed_weights(sample, "new", gamma, ratio)
-    if k == 0:
-        assert np.array_equal(weights, ratio)
+    np.testing.assert_allclose(weights, by_loop(sample, gamma, ratio, k), rtol=1e-9, atol=1e-12)
+
+
+def test_an_impossible_action_leaves_no_weight_in_its_window():
+    sample = sample_of(sb.Log(mixed(2)))
+    chosen = np.eye(3)[np.random.default_rng(1).integers(3, size=len(sample.step))]
+    sample = replace(sample, continues=~sample.last, next_pi={"new": 0.2 * chosen})
+    ratio = np.random.default_rng(0).normal(1.0, 0.2, len(sample.step))
+    k = window(sample.taken_pi("new") / sample.propensities, longest(sample))
+    weights = windowed_weights(sample, "new", 0.9, ratio)
+    expected = by_loop(sample, 0.9, ratio, k)
+    assert (expected == 0).mean() > 0.3
+    np.testing.assert_allclose(weights, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_ratios_that_vary_too_much_have_no_windows(monkeypatch):
+    """Nothing is compared, so that nothing reads as equal."""
+    monkeypatch.setattr(windowed_ratios, "MEAN_SQUARE", 1.2)
+    sample = sample_of(sb.Log(columns([8] * 20, "terminated")))
+    assert window(sample.taken_pi("new") / sample.propensities, 8) == 0
+    assert windowed_weights(sample, "new", 0.9, np.ones(len(sample.step))) is None
+    consensus = find_consensus(sample, "new", 0.9, thorough=False)
+    assert (consensus.windowed, consensus.is_windowed) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "factor"),
+    [
+        ([1, 1, 1, 1, 1, 1, 1, 1], 8 / 6),
+        ([1, 1, 1, 0, 0, 0, 1, 2], 2.0),
+        ([1, 1, 0, 0, 0, 0, 1, 1.1], None),  # most of it in windows that are lost
+        ([1, 1, 0, 0, 0, 0, -4, -4], None),  # a negative sum
+        ([-1, -1, 0, 0, 0, 0, 4, 4], None),  # a negative one of what is kept
+    ],
+)
+def test_windows_without_most_of_the_weight_are_not_used(monkeypatch, ratios, factor):
+    sample = sample_of(sb.Log(columns([8] * 20, "truncated")))
+    monkeypatch.setattr(windowed_ratios, "window", lambda *_: 2)
+    ratio = np.tile(np.array(ratios, dtype=float), 20)
+    weights = windowed_weights(sample, "new", 0.9, ratio)
+    if factor is None:
+        assert weights is None
     else:
-        np.testing.assert_allclose(weights, by_loop(sample, gamma, ratio, k), rtol=1e-9)
+        late, expected = sample.step >= 2, by_loop(sample, 0.9, ratio, 2)
+        np.testing.assert_allclose(weights[late], factor * expected[late], rtol=1e-9, atol=1e-12)
 
 
 def test_windows_that_end_after_a_truncated_episode_are_made_up_for(monkeypatch):
     """Of episodes that all last 8 steps, windows of 2 that begin in the last two are lost."""
     sample = sample_of(sb.Log(columns([8] * 20, "truncated")))
-    monkeypatch.setattr(windowed_ratios, "window", lambda _: 2)
+    monkeypatch.setattr(windowed_ratios, "window", lambda *_: 2)
     ratio = np.ones(len(sample.step))
     weights = windowed_weights(sample, "new", 0.9, ratio)
     expected = by_loop(sample, 0.9, ratio, 2)
@@ -62,11 +115,11 @@ def test_windows_that_end_after_a_truncated_episode_are_made_up_for(monkeypatch)
 
 
 def test_windows_are_at_most_half_as_long_as_most_truncated_episodes():
-    """They could end after all of them otherwise: here π is close to μ, and k would be 9."""
+    """Most could end after them otherwise."""
     sample = sample_of(sb.Log(columns([8] * 20, "truncated")))
-    ratio = np.random.default_rng(0).normal(1.0, 0.2, len(sample.step))
+    ratio = 0.9**sample.step * np.random.default_rng(0).normal(1.0, 0.2, len(sample.step))
     weights = windowed_weights(sample, "new", 0.9, ratio)
-    assert window(sample.taken_pi("new") / sample.propensities) > 4
+    assert window(sample.taken_pi("new") / sample.propensities, 8) > 4
     early = sample.step < 4
     expected = by_loop(sample, 0.9, ratio, 4)
     np.testing.assert_allclose(weights[early], expected[early], rtol=1e-9)
@@ -80,6 +133,23 @@ def test_there_are_none_without_propensities():
     assert windowed_weights(sample, "new", 0.9, np.ones(len(sample.step))) is None
     consensus = find_consensus(sample, "new", 0.9, thorough=False)
     assert consensus.windowed is None
+
+
+@pytest.mark.parametrize("features", [None, "polynomial:1"])
+def test_there_are_none_of_estimated_propensities(features, tmp_path):
+    """Nor if they were written to a file: their errors would pass for those of the estimate."""
+    data = columns([8] * 40, "terminated")
+    missing = {name: data[name] for name in data if not name.startswith(("mu", "behavior"))}
+    log = estimate_behaviour(sb.Log(missing)).log
+    for estimated in (log, sb.Log(log.write_repaired(tmp_path / "log.parquet"))):
+        assert windowed(estimated, features) is None
+    assert windowed(sb.Log(data), features) is not None
+
+
+def windowed(log, features):
+    options = {} if features is None else {"features": features}
+    (diagnosis,) = sb.evaluate(log, target, gamma=0.9, methods=[], **options).diagnoses
+    return diagnosis.consensus.windowed
 
 
 def test_an_error_common_to_all_bases_is_found_and_corrected():
@@ -97,17 +167,57 @@ def test_an_error_common_to_all_bases_is_found_and_corrected():
     assert consensus.contradiction(consensus.value) >= CAUTION * (abs(change) - error)
 
 
+def test_views_are_corrected_by_their_own_windowed_ratios():
+    """The step and the history reveal whether the key was taken: they have nothing to correct."""
+    case = FAMILIES["key-and-door"].case("mid", 1000, 100)
+    sample = sample_of(case.as_log(), case.target, 4000)
+    consensus = find_consensus(sample, "new", case.gamma, thorough=False)
+    assert (consensus.view, consensus.is_windowed) == ("observation", True)
+    others = [*consensus.opinions.values(), *consensus.separate.values()]
+    assert len(others) == 4
+    np.testing.assert_allclose(others, case.truth, atol=0.25 * case.spread)
+    assert consensus.hidden[1] < 0.25 * case.spread
+    change, error = consensus.windowed
+    one_view = replace(consensus, opinions={}, separate={}).contradiction(consensus.value)
+    assert one_view > CAUTION * (abs(change) - error)
+    assert consensus.contradiction(consensus.value) < 1.05 * one_view
+
+
+def test_views_are_as_they_are_if_the_estimate_is():
+    """Chance moves all views alike; where the estimate is not corrected, no other view is."""
+    case = FAMILIES["key-and-door"].case("mid", 1000, 101)
+    sample = sample_of(case.as_log(), case.target, 4000)
+    consensus = find_consensus(sample, "new", case.gamma, thorough=False)
+    assert (consensus.view, consensus.is_windowed) == ("history", False)
+    assert abs(consensus.value - case.truth) < 3 * consensus.error
+    assert consensus.correction > 0.5 * case.spread  # the observation by itself is wrong
+
+
+def test_reports_say_what_they_changed():
+    case = FAMILIES["key-and-door"].case("mid", 1000, 100)
+    result = sb.evaluate(case.as_log(), {"new": case.target}, gamma=case.gamma, methods=[])
+    plain = json.loads(json_text(result.as_dict()))
+    (verdict,) = plain["verdicts"]
+    assert verdict["trust"] == "doubtful"  # it is right
+    sentence = "Windowed ratios, of the logged propensities, changed their consensus by −0.19"
+    assert sentence in " ".join(format_result_verbose(plain).split())
+    assert sentence in candidates("new", plain, verdict)["caption"]
+    verdict["consensus"]["is_windowed"] = False
+    assert "Windowed" not in format_result_verbose(plain)
+    assert "Windowed" not in candidates("new", plain, verdict)["caption"]
+
+
 @pytest.mark.parametrize(("change", "moves"), [(1.9, False), (2.1, True)])
 def test_changes_count_if_they_are_significant(change, moves):
     sample = sample_of(sb.Log(columns([8] * 20, "terminated")))
-    one = replace(find_consensus(sample, "new", 0.9, thorough=False), windowed=None)
+    all_views = find_consensus(sample, "new", 0.9, thorough=False)
+    one = replace(all_views, windowed=None, opinions={}, separate={})
     n = len(one.scores)
     noise = np.where(np.arange(n) % 2, 1.0, -1.0) * np.sqrt(n - 1)  # the error of its mean is 1
     other = one.changed(change + noise)
     assert other.windowed == pytest.approx((change, 1.0))
+    assert other.is_windowed == moves
     assert other.value - one.value == pytest.approx(change * moves)
-    for view, opinion in one.opinions.items():
-        assert other.opinions[view] - opinion == pytest.approx(change * moves)
     squares = (other.contradiction(other.value) / CAUTION) ** 2
     before = (one.contradiction(one.value) / CAUTION) ** 2
     assert squares - before == pytest.approx((change - 1.0) ** 2)

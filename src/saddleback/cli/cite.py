@@ -19,6 +19,7 @@ METHODS: dict[str, Sequence[str]] = {
     "PDWIS": ["precup2000"], "k_hat": ["vehtari2024"], "RandomFourier": ["rahimi2007"],
     "Sigma": ["deasis2018"], "CappedImportance": ["yu2018"], "Retrace": ["munos2016"],
     "TreeBackup": ["precup2000"], "ActionDependent": ["mahmood2017"],
+    "windowed": ["yuan2021"],
 }  # fmt: skip
 """Entries of references.bib by the name of an estimator or a part of a rule, as results have it."""
 
@@ -70,13 +71,15 @@ def _methods(path: Path) -> Iterator[str]:
 
 
 def _of_result(result: dict[str, Any]) -> Iterator[str]:
-    """Yield the estimators, rule, features and diagnostics of a result."""
+    """Yield the estimators, rule, features and diagnostics of a result, and windowed ratios."""
     for estimate in result["estimates"]:
         for text in estimate["method"].split(", "):  # what follows the first are settings
             yield from _parts(text)
         yield "" if estimate["k_hat"] is None else "k_hat"
     yield from _parts(result["rule"])
     yield from (name for name in FEATURES if name in result["features"])
+    consensuses = [verdict.get("consensus") or {} for verdict in result["verdicts"]]
+    yield from ("windowed" for one in consensuses if one.get("windowed") is not None)
 
 
 def _parts(text: str) -> list[str]:

@@ -17,12 +17,12 @@ from click.shell_completion import CompletionItem
 
 from saddleback.errors import SaddlebackError
 
-FIELD = re.compile(r' *+(?:"((?:[^"]|"")*)"([^,]*)|(?!")([^,]*))(?:(,)|\Z)')
+FIELD = re.compile(r' *+(?:"((?:[^"]|"")*)"([^,"]*)|(?!")([^,]*))(?:(,)|\Z)')
 """A field in quotes, and what follows them; one without; and the comma after it."""
 
 
 def split_list(text: str) -> list[str]:
-    """Return the fields of a list; raises ``ValueError`` if a quote is not closed.
+    """Return the fields of a list; raises ``ValueError`` if quotes are not around a field.
 
     Examples
     --------
@@ -35,9 +35,13 @@ def split_list(text: str) -> list[str]:
     while more:
         match = FIELD.match(text, end)
         if match is None:
-            raise ValueError("a quote is not closed")
+            odd = text.count('"') % 2
+            raise ValueError("a quote is not closed" if odd else "a quote follows a closed one")
         quoted, rest, plain, comma = match.groups()
-        fields.append(plain if quoted is None else quoted.replace('""', '"') + rest)
+        if quoted is None:
+            fields.append(plain)
+        else:  # spaces may follow it
+            fields.append(quoted.replace('""', '"') + (rest if rest.strip(" ") else ""))
         more, end = comma is not None, match.end()
     return fields
 
@@ -85,10 +89,14 @@ class ListType(click.ParamType):  # type: ignore[type-arg]
         """Complete the last name of the list from the columns of the log."""
         if parameter.name == "actions":
             return []
-        try:
-            *before, _ = split_list(incomplete)
-        except ValueError:  # in quotes
-            before = split_list(f'{incomplete}"')[:-1]
+        for text in (incomplete, f'{incomplete}"'):  # which may end in quotes
+            try:
+                *before, _ = split_list(text)
+                break
+            except ValueError:
+                continue
+        else:
+            return []
         texts = [join_list([*before, name]) for name in _columns(context) if name not in before]
         return [CompletionItem(_typed(text)) for text in texts if text.startswith(incomplete)]
 

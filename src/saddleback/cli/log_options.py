@@ -99,14 +99,14 @@ def _parse_values(
     {'alive, well': 1.0, 'died': -1.0}
     """
     values: dict[str, float] = {}
-    for pair in (pair for pairs in lists for pair in pairs):
+    for pair in (pair for pairs in lists for pair in pairs or [""]):
         text, separator, number = pair.rpartition("=")
         try:
             values[text] = float(number if separator else "")
         except ValueError:
             raise click.UsageError(
-                f"--reward-values {pair}: write TEXT=NUMBER, such as died=-1,discharged=1; a "
-                """text with a comma in quotes: '"alive, well"=1'."""
+                f"--reward-values {pair or repr(pair)}: write TEXT=NUMBER, such as "
+                """died=-1,discharged=1; a text with a comma in quotes: '"alive, well"=1'."""
             ) from None
     return values or None
 

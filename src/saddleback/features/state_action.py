@@ -19,7 +19,11 @@ from typing import Self
 
 import numpy as np
 
+from saddleback import _validate
+from saddleback._plugins import USER_ERRORS
 from saddleback._typing import BoolArray, FloatArray
+from saddleback._user_functions import Recheck, call, check_rows, nothing_to_recheck
+from saddleback.errors import InvalidParameter, InvalidShape, SaddlebackError
 from saddleback.features.action_distribution import (
     MAX_QUADRATURE,
     ActionDistribution,
@@ -90,6 +94,10 @@ class StateActionFeatures(ABC):
     @abstractmethod
     def __call__(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Return the features, [n, size]."""
+
+    def check_rows(self, states: FloatArray, actions: FloatArray) -> Recheck:
+        """Raise unless a row has the same features in any batch, for those of a user."""
+        return nothing_to_recheck
 
     def prepared(self, actions: ActionDistribution) -> ActionDistribution:
         """Return the actions as these features need them: Gaussian ones of many entries drawn."""
@@ -298,5 +306,26 @@ class JointCustom(StateActionFeatures):
         return self.length
 
     def __call__(self, states: FloatArray, actions: FloatArray) -> FloatArray:
-        """Return the features."""
-        return np.asarray(self.function(states, actions), dtype=np.float64)
+        """Return the features; the function cannot write into its arguments."""
+        try:
+            returned = call("features", self.function, states, actions)
+            values = np.array(returned, dtype=np.float64)  # it may return one array again
+        except SaddlebackError:
+            raise
+        except USER_ERRORS as error:
+            raise InvalidParameter(f"features failed: {type(error).__name__}: {error}") from error
+        if values.shape != (len(states), self.length):
+            raise InvalidShape(
+                f"features: for {len(states)} observations and actions the function must return "
+                f"[{len(states)}, {self.length}], got {list(values.shape)}."
+            )
+        _validate.finite("features", values)
+        return values
+
+    def check_rows(self, states: FloatArray, actions: FloatArray) -> Recheck:
+        """Raise unless the function gives each observation and action the same features again."""
+        d = states.shape[1]
+        return check_rows(
+            "features", lambda points: self(points[:, :d], points[:, d:]),
+            np.column_stack([states, actions]), self.function,
+        )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -74,21 +75,30 @@ def with_whole_actions(
 
     pandas stores integers so if some are missing.
     """
-    start = f"column {name!r} contains double; actions"
-    if not any(one.message.startswith(start) for one in findings):
+    start = re.compile(
+        rf"column {re.escape(repr(name))} contains (double|float|halffloat); actions"
+    )
+    matches = [start.match(one.message) for one in findings]
+    if not any(matches):
         return list(findings)
+    count = 0
     for source in sources:
         for batch in source.batches([name]):
             values = as_floats(batch.column(0))
-            if (values[np.isfinite(values)] % 1.0 != 0).any():
+            values = values[np.isfinite(values)]
+            count += len(values)
+            if (values % 1.0 != 0).any():
                 return list(findings)
-    message = (
-        f"column {name!r} contains whole numbers as double. If they are numbers of actions, "
-        "convert them to integers, and fill in those that are missing."
-    )
+    if not count:
+        return list(findings)
     return [
-        replace(one, message=message) if one.message.startswith(start) else one for one in findings
-    ]
+        one if match is None else replace(
+            one,
+            message=f"column {name!r} contains whole numbers as {match[1]}. If they are numbers of "
+            "actions, convert them to integers, and fill in those that are missing.",
+        )
+        for one, match in zip(findings, matches, strict=True)
+    ]  # fmt: skip
 
 
 def logged_actions(log: Log) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from saddleback._typing import BoolArray, FloatArray
 from saddleback.errors import ESTIMATE_PROPENSITIES, Fix
@@ -162,6 +163,9 @@ class RowChecks:
         self.goes_back = False
         self._bad, self._bad_with_rewards = BadEpisodes(), BadEpisodes()
         self._last_step, self._last_id_missing = 0, False
+        self._unsigned = "step" in self._names and pa.types.is_uint64(
+            log.sources[0].schema.field(self._names["step"]).type
+        )
         self._last_row_ended = False
         self._check_clock = log.time_limit == "task"
         self._last_observation: FloatArray | None = None
@@ -329,17 +333,23 @@ class RowChecks:
         step, before = rows.step, np.append(self._last_step, rows.step[:-1])
         self.problems.add(
             "E134", rows, begins & (step != 0),
-            describe=lambda i: {"episode": rows.ids[i].as_py(), "step": step[i]},
+            describe=lambda i: {"episode": rows.ids[i].as_py(), "step": self._as_logged(step[i])},
         )  # fmt: skip
         both = numbered & np.append(True, numbered[:-1]) & (before >= 0)
         self.problems.add(
             "E130", rows, ~rows.starts & both & (step != before + 1),
             describe=lambda i: (
-                {"episode": rows.ids[i].as_py()} | _describe_jump(int(before[i]), int(step[i]))
+                {"episode": rows.ids[i].as_py()}
+                | _describe_jump(int(before[i]), self._as_logged(step[i]))
             ),
         )  # fmt: skip
-        self.goes_back |= bool((~rows.starts & both & (step < before)).any())
+        back = (step < before) & ((step >= 0) | (not self._unsigned))
+        self.goes_back |= bool((~rows.starts & both & back).any())
         self._last_step = int(step[-1]) if numbered[-1] else -1
+
+    def _as_logged(self, step: Any) -> int:
+        """Return a step as in the log: unsigned ones from 2⁶³ are decoded as negative numbers."""
+        return int(step) % 2**64 if self._unsigned else int(step)
 
     def _check_continuous(self, rows: DecodedRows, actions: FloatArray) -> None:
         """Count NaN and infinities of continuous actions, and track their range."""

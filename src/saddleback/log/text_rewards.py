@@ -76,8 +76,11 @@ def with_values_of_rewards(
         return list(findings)
     texts = _different_texts(sources, name)
     fix = _fix(texts, {})
-    message = f"column {name!r} contains text, such as {texts[0]!r}; rewards must be numbers."
-    changed = Finding("E143", message) if fix is None and texts else replace(about[0], fix=fix)
+    if fix is not None:
+        changed = replace(about[0], fix=fix)
+    else:
+        content = f"contains text, such as {texts[0]!r}" if texts else "is text, and has no value"
+        changed = Finding("E143", f"column {name!r} {content}; rewards must be numbers.")
     return [changed if one in about else one for one in findings]
 
 

@@ -117,8 +117,7 @@ def _with_constant(features: StateActionFeatures) -> StateActionFeatures:
     """Return features whose first is constant, as candidates need them."""
     if not isinstance(features, JointCustom):
         return features
-    own = features.function
     return JointCustom(
-        lambda states, actions: np.column_stack([np.ones(len(states)), own(states, actions)]),
+        lambda states, actions: np.column_stack([np.ones(len(states)), features(states, actions)]),
         1 + features.size,
     )

@@ -7,7 +7,8 @@ over all pairs, with weights that fall with the fourth power of residual and imb
 that also see the step, or the history of an episode, do not take part. What their duals make of all
 primals tells whether the observation hides something: if so, primals of the observation have large
 residuals there. If the duals that see the history find a significant residual of the estimate,
-theirs replaces it. So does the estimate by windowed ratios, which use the logged propensities.
+theirs replaces it. So does the estimate by windowed ratios, which use the logged propensities;
+other views are then corrected by their own, as they may already have found the same error.
 """
 
 from __future__ import annotations
@@ -106,10 +107,12 @@ class Consensus:
     candidates: tuple[CandidateFit, ...]
     q: ConsensusQ  # the action values of the candidates, weighted
     horizon: int | None = None  # number of steps of the value, if the task has a limit
-    # How much windowed ratios change the estimate, and the standard error of that; the estimate
-    # includes it where it is significant. None without propensities, for continuous actions, and
-    # with a horizon.
+    # How much windowed ratios change the estimate, and the standard error of that. None where they
+    # are not used: without logged propensities, for continuous actions, or with a horizon.
     windowed: tuple[float, float] | None = None
+    # Whether that is significant; if so, the estimate includes it, and those of other views include
+    # what windowed ratios change there.
+    is_windowed: bool = False
 
     def contradiction(self, value: float, besides: float = 0.0) -> float:
         """Return how far a value is contradicted: the root of a sum of squares.
@@ -141,9 +144,8 @@ class Consensus:
             value=self.value + change,
             error=float(scores.std(ddof=1) / np.sqrt(n)),
             scores=scores,
-            opinions={view: other + change for view, other in self.opinions.items()},
-            separate={view: own + change for view, own in self.separate.items()},
             windowed=(change, error),
+            is_windowed=True,
         )
 
     @property
@@ -171,7 +173,7 @@ class Consensus:
             "view": self.view, "value": self.value, "error": self.error,
             "dispersion": self.dispersion,
             "imbalance": self.imbalance, "opinions": self.opinions, "separate": self.separate,
-            "windowed": self.windowed,
+            "windowed": self.windowed, "is_windowed": self.is_windowed,
             "candidates": [asdict(candidate) for candidate in self.candidates],
         }  # fmt: skip
 
@@ -226,33 +228,39 @@ def find_consensus(
     for basis, fitted in zip(bases, fits, strict=True):
         if fitted.penalties:
             by_view.setdefault(basis.view.name, []).append((basis, fitted))
-    weighed, means, separate = {}, {}, {}
+    parts, own_parts = {}, {}
     for view, own in by_view.items():
         seen = own
         if view in (STEP, HISTORY):
-            separate[view] = _weigh(own, own, sample, noise)[0].value
+            own_parts[view] = _weigh(own, own, sample, noise)
             seen = [*by_view[OBSERVATION], *own]
-        weighed[view], *means[view] = _weigh(seen, own, sample, noise)
-    main = next(iter(weighed))
-    if HISTORY in weighed and main == OBSERVATION:
-        residuals = _corrections(means[OBSERVATION][0], means[HISTORY][1], sample)
+        parts[view] = _weigh(seen, own, sample, noise)
+    main = next(iter(parts))
+    if HISTORY in parts and main == OBSERVATION:
+        residuals = _corrections(parts[OBSERVATION][1], parts[HISTORY][2], sample)
         if abs(residuals.mean()) > SIGNIFICANT * residuals.std(ddof=1) / np.sqrt(len(residuals)):
             main = HISTORY
-    others = {view: other for view, other in weighed.items() if view != main}
-    consensus = replace(
-        weighed[main],
-        opinions={view: other.value for view, other in others.items()},
-        separate=separate,
+
+    def changes(delta: FloatArray, ratio: FloatArray) -> FloatArray | None:
+        weights = windowed_weights(sample, target, gamma, ratio[:, 0])
+        return None if weights is None else _corrections(delta, weights[:, None] - ratio, sample)
+
+    estimate, *means = parts.pop(main)
+    by_episode = changes(*means) if horizon is None else None
+    if by_episode is not None:
+        estimate = estimate.changed(by_episode)
+
+    def value(other: Consensus, delta: FloatArray, ratio: FloatArray) -> float:
+        own = changes(delta, ratio) if estimate.is_windowed else None
+        return other.value if own is None else other.value + float(own.mean())
+
+    return replace(
+        estimate,
+        opinions={view: value(*part) for view, part in parts.items()},
+        separate={view: value(*part) for view, part in own_parts.items()},
         horizon=horizon,
-        candidates=sum((other.candidates for other in others.values()), weighed[main].candidates),
+        candidates=sum((other.candidates for other, *_ in parts.values()), estimate.candidates),
     )
-    if horizon is not None:
-        return consensus
-    delta, ratio = means[main]
-    weights = windowed_weights(sample, target, gamma, ratio[:, 0])
-    if weights is None:
-        return consensus
-    return consensus.changed(_corrections(delta, weights[:, None] - ratio, sample))
 
 
 def _weigh(

@@ -23,7 +23,7 @@ from saddleback import _validate
 from saddleback._jit import compiled
 from saddleback._progress import Progress
 from saddleback._typing import FloatArray, IndexArray, IntArray
-from saddleback._user_functions import call
+from saddleback._user_functions import Recheck, call, check_rows
 from saddleback.engine import copies_of
 from saddleback.errors import InvalidParameter, RuleMismatch
 from saddleback.features import Features
@@ -107,9 +107,9 @@ def doubly_robust(
     chosen = as_targets(targets, log)
     if (features is None) == (q is None):
         raise InvalidParameter("doubly_robust needs either features to fit Q with, or q itself.")
-    if q is not None:
-        fits: Sequence[QFit] = [_user_q(q, target, log) for target in chosen]
-    else:
+    own = [] if q is None else [_user_q(q, target, log) for target in chosen]
+    fits: Sequence[QFit] = own
+    if q is None:
         q_rule = default_rule() if rule is None else as_rule(rule)
         if q_rule.values != "action":
             raise RuleMismatch(
@@ -132,7 +132,10 @@ def doubly_robust(
         WeightReducer(log, target, gamma, QValues(target, fit, gamma, bootstrap_truncated))
         for target, fit in zip(chosen, fits, strict=True)
     ]
-    return weigh_episodes(log, reducers, allow_uncovered, features, progress)
+    weighed = weigh_episodes(log, reducers, allow_uncovered, features, progress)
+    for fit in own:
+        fit.recheck()
+    return weighed
 
 
 class QFit(Protocol):
@@ -208,18 +211,30 @@ class _UserQ:
     remark = ""
 
     def __init__(self, function: QFunction, name: str, n_actions: int) -> None:
-        self._function, self._name, self._n_actions = function, name, n_actions
+        self._function, self._name, self._n_actions = function, f"q of {name!r}", n_actions
+        self._recheck: Recheck | None = None
 
     def __call__(self, batch: SegmentBatch, states: Any, episode: IntArray) -> FloatArray:
-        """Return Q [n, K] of some states of a segment."""
-        observations, name = batch.segment.observations[states], f"q of {self._name!r}"
-        values = np.asarray(call(name, self._function, observations), dtype=np.float64)
+        """Return Q [n, K] of some states of a segment; the first are those that are rechecked."""
+        observations = batch.segment.observations[states]
+        if self._recheck is None:
+            self._recheck = check_rows(self._name, self._values, observations, self._function)
+        return self._values(observations)
+
+    def recheck(self) -> None:
+        """Raise if the function answers otherwise than at first."""
+        if self._recheck is not None:
+            self._recheck()
+
+    def _values(self, observations: FloatArray) -> FloatArray:
+        returned = call(self._name, self._function, observations)
+        values = np.array(returned, dtype=np.float64)  # it may return one array again
         if values.shape != (len(observations), self._n_actions):
             raise InvalidParameter(
-                f"{name} must return one value for each row and action, "
+                f"{self._name} must return one value for each row and action, "
                 f"({len(observations)}, {self._n_actions}); got shape {values.shape}."
             )
-        _validate.finite(name, values)
+        _validate.finite(self._name, values)
         return values
 
 

@@ -56,7 +56,7 @@ class StateLabels:
         """Label the states of a sample; None if there are too many for a model."""
         points = (sample.states, sample.next_states, sample.starts)
         limit = len(sample.rewards) // ROWS_PER_STATE
-        labels = None if features is None else [_active_feature(features, one) for one in points]
+        labels = None if features is None else [active_feature(features, one) for one in points]
         if labels is None or any(one is None for one in labels):
             if len(np.unique(sample.states[: 2 * limit + 2], axis=0)) > limit:
                 return None
@@ -70,7 +70,7 @@ class StateLabels:
         return cls(index[:n], index[n : 2 * n], index[2 * n :], len(values))
 
 
-def _active_feature(features: Features, points: FloatArray) -> FloatArray | None:
+def active_feature(features: Features, points: FloatArray) -> FloatArray | None:
     """Return which feature is active, [n, 1]; None unless it is one for every observation."""
     active = features.encode(points)
     if active.indices.shape[1] != 1 or (active.value is not None and np.ptp(active.value) > 0):

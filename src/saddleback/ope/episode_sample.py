@@ -45,6 +45,8 @@ class EpisodeSample:
     propensities: FloatArray
     # Continuous actions [n, k]; None if actions are discrete.
     action_values: FloatArray | None = None
+    # Whether propensities that were not logged are estimates.
+    estimated: bool = False
 
     @property
     def n_actions(self) -> int:
@@ -87,7 +89,7 @@ class EpisodeSample:
             {name: pi[:count] for name, pi in self.start_pi.items()}, self.numbers[:count],
             self.priorities[:count],
             self.total, self.propensities[:n],
-            None if self.action_values is None else self.action_values[:n],
+            None if self.action_values is None else self.action_values[:n], self.estimated,
         )  # fmt: skip
 
     def returns(self, gamma: float) -> FloatArray:
@@ -113,11 +115,14 @@ class _SampledEpisode:
 class EpisodeSampler:
     """Keeps the episodes of a log with the smallest block numbers, up to a number of rows.
 
-    An episode longer than a sixteenth of ``max_rows`` is cut there.
+    An episode longer than a sixteenth of ``max_rows`` is cut there. ``estimated`` tells whether
+    propensities that the log does not have are estimates.
     """
 
-    def __init__(self, targets: Sequence[Target], max_rows: int) -> None:
-        self._targets, self._max_rows = list(targets), max_rows
+    def __init__(
+        self, targets: Sequence[Target], max_rows: int, *, estimated: bool = False
+    ) -> None:
+        self._targets, self._max_rows, self._estimated = list(targets), max_rows, estimated
         self._longest = max(1, max_rows // 16)
         self._kept: list[_SampledEpisode] = []
         self._rows, self._count = 0, 0
@@ -222,6 +227,7 @@ class EpisodeSampler:
             self._count,
             propensities,
             values if values.shape[1] else None,
+            self._estimated,
         )
 
 
@@ -246,7 +252,7 @@ def sample_episodes(
     """
     bounded = horizon is not None or log.time_limit == "task"
     source = log.with_options(time_limit="artifact") if bounded else log
-    sampler = EpisodeSampler(targets, max_rows)
+    sampler = EpisodeSampler(targets, max_rows, estimated=log.estimated is not None)
     reducers: list[Reducer] = [sampler]
     if states is not None:
         reducers.append(_StateSampler(states))

@@ -282,9 +282,10 @@ def evaluate(
             rechecks=rechecks,
             mergeable=False,
         )
-        sampler = EpisodeSampler(named, OPINION_ROWS)
+        estimated = log.estimated is not None
+        sampler = EpisodeSampler(named, OPINION_ROWS, estimated=estimated)
         with_opinion = bool(sampled) and not is_consensus
-        larger = EpisodeSampler(named, ESTIMATE_ROWS)
+        larger = EpisodeSampler(named, ESTIMATE_ROWS, estimated=estimated)
         samplers = [sampler, *([larger] * distribution)] if with_opinion else []
         reader = one_pass([first, *samplers], progress=phases.sums)
         summary = reader.summary(gamma, first.mean_return)

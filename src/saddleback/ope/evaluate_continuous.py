@@ -118,6 +118,7 @@ def evaluate_continuous(
     automatic = is_automatic(features)
     is_main = automatic or horizon is not None
     chosen = as_joint_features(features, sample)
+    recheck_features = chosen.check_rows(sample.states, sample.action_values)
     part = sample.thinned(ESTIMATE_ROWS if is_main else OPINION_ROWS)
     if is_main and log.time_limit == "task":
         part, horizon = sample_episodes(log, named, ESTIMATE_ROWS, horizon, rechecks=rechecks)
@@ -184,6 +185,7 @@ def evaluate_continuous(
             )
             for t, policy in enumerate(named)
         ]  # fmt: skip
+    recheck_features()
     estimates: list[Estimate] = []
     for estimate, diagnosis in zip(closed, diagnoses, strict=True):
         name = estimate.target

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from saddleback._plugins import USER_ERRORS, load
+from saddleback._user_functions import ImpureFunction, call
 from saddleback.errors import InvalidParameter
 from saddleback.features.standardised import median_distance
 from saddleback.features.state_action import (
@@ -54,7 +55,9 @@ def as_joint_features(given: Any, sample: EpisodeSample) -> StateActionFeatures:
             f"[n, k], or a text such as 'monomials:2'; got {type(given).__name__}."
         )
     try:
-        shape = np.shape(given(sample.states[:2], sample.action_values[:2]))
+        shape = np.shape(call("features", given, sample.states[:2], sample.action_values[:2]))
+    except ImpureFunction:
+        raise
     except USER_ERRORS as error:
         raise InvalidParameter(f"features failed: {type(error).__name__}: {error}") from error
     rows = len(sample.states[:2])

@@ -38,6 +38,7 @@ from saddleback.ope.empirical_model import (
     OutOfSteps,
     Simulated,
     StateLabels,
+    active_feature,
 )
 from saddleback.ope.episode_sample import EpisodeSample, sample_episodes
 from saddleback.ope.return_distribution import (
@@ -60,8 +61,9 @@ MAX_ROWS = 24_000
 MAX_STEPS, PLANNED = 9_000_000, 0.9
 """Largest number of steps simulated for a target, about 0.3 s, and the share of it planned for."""
 
-TOO_MANY = f"the log has fewer than {ROWS_PER_STATE} rows for each different observation"
-"""Why there is no distribution if every observation is a state."""
+FEW_ROWS = f"the log has fewer than {ROWS_PER_STATE} rows for each"
+TOO_MANY = f"{FEW_ROWS} different observation"
+"""Why there is no distribution if there are too many states, and if every observation is one."""
 
 TILES = "Features of which one is active, such as tiles:8x1, would tell fewer states apart"
 """What helps if the observation has one or two entries."""
@@ -101,7 +103,7 @@ def model_distributions(
     """
     labels, names = StateLabels.of(sample, features), [target.name for target in targets]
     if labels is None:
-        return {}, dict.fromkeys(names, _too_many(sample))
+        return {}, dict.fromkeys(names, _too_many(sample, features))
     setting = _Setting(sample, labels, gamma, horizon)
     try:
         logged = _LoggedReturns.of(setting)
@@ -173,7 +175,7 @@ def model_return_distribution(
         lower_is_better=lower_is_better,
     )  # fmt: skip
     for reason in missing.values():
-        no_model = reason.startswith(TOO_MANY)
+        no_model = reason.startswith(FEW_ROWS)
         lack = "log has no model" if no_model else "model of the log has no distribution"
         raise InvalidParameter(f"the {lack}: {reason}.")
     return models[named.name]
@@ -295,8 +297,15 @@ class _Budget:
         return max(1.0, pilot.steps)
 
 
-def _too_many(sample: EpisodeSample) -> str:
-    return f"{TOO_MANY}. {TILES}" if sample.states.shape[1] <= 2 else TOO_MANY
+def _too_many(sample: EpisodeSample, features: Features | None) -> str:
+    """Return why there are too many states, given the features chosen by hand."""
+    if features is not None and active_feature(features, sample.states) is not None:
+        return f"{FEW_ROWS} feature that is active. Fewer features would tell fewer states apart"
+    numbers = (
+        "" if features is None else ", and more than one feature is active, or its value varies"
+    )
+    hint = f". {TILES}" if sample.states.shape[1] <= 2 else ""
+    return f"{TOO_MANY}{numbers}{hint}"
 
 
 def _sorted(simulated: Simulated) -> SortedReturns:

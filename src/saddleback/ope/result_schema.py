@@ -116,6 +116,7 @@ class SavedConsensus(Struct):
     separate: dict[str, Maybe]
     candidates: list[SavedCandidate]
     windowed: tuple[Maybe, Maybe] | None = None
+    is_windowed: bool = False
 
 
 class SavedVerdict(Struct):

@@ -365,7 +365,17 @@ def _consensus(consensus: dict[str, Any]) -> str:
         for view, value in consensus["opinions"].items()
         if view in OTHER_VIEWS
     ]
-    return "; ".join([text, *seen]) + "."
+    return " ".join(["; ".join([text, *seen]) + ".", *windowed_change(consensus)])
+
+
+def windowed_change(consensus: dict[str, Any]) -> list[str]:
+    """Return a sentence about what windowed ratios changed, if they did."""
+    change, error = consensus.get("windowed") or (None, None)
+    if not consensus.get("is_windowed") or change is None or error is None:
+        return []
+    places = decimals({"low": change - error, "high": change + error})
+    text = f"{number(change, places, sign=True)} (standard error {short(error)})"
+    return [f"Windowed ratios, of the logged propensities, changed their consensus by {text}."]
 
 
 def has_ceiling(verdict: dict[str, Any]) -> bool:

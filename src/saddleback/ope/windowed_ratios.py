@@ -6,9 +6,9 @@ Marginal ratios w come from the same bases as the estimate. Products of the logg
 
     w̃_t = γᵏ w_{t−k} ρ_{t−k+1} ⋯ ρ_t     or, for t < k,     w̃_t = γᵗ ρ_0 ⋯ ρ_t
 
-with the longest window k whose products have a variance that is bounded. An error of w is as much
-smaller as π forgets within k steps, and by γᵏ. What Σ w̃ δ finds, and Σ w δ
-does not, is wrong with the estimate.
+with the longest window k whose products have a mean square that is bounded. An error of w is as
+much smaller as π forgets within k steps, and by γᵏ. What Σ w̃ δ finds, and Σ w δ does not, is wrong
+with the estimate.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ import numpy as np
 from saddleback._typing import FloatArray
 from saddleback.ope.episode_sample import EpisodeSample
 
-VARIANCE = 10.0
+MEAN_SQUARE = 10.0
 """Mean square of the products of the ratios in a window, at most."""
 
 ENDED = 0.1
 """Share of truncated episodes that may be shorter than two windows."""
+
+LEAST_KEPT = 0.5
+"""Share of the sum of w that must be in windows that end within an episode."""
 
 LARGEST_LOG = 100.0
 """Logarithm of the largest product."""
@@ -31,52 +34,54 @@ LARGEST_LOG = 100.0
 def windowed_weights(
     sample: EpisodeSample, target: str, gamma: float, ratio: FloatArray
 ) -> FloatArray | None:
-    """Return w̃ of each row [n], given w; None if a propensity is not known, or actions are not.
+    """Return w̃ of each row [n], given w; None without windows.
 
-    Windows that would end after a truncated episode are made up for by the others. They are at most
-    half as long as most truncated episodes, so that few are lost.
+    There are none if propensities were not logged, or actions are continuous; if single ratios vary
+    too much; or if windows that end in the log have less than half of the sum of w. Those that
+    would end after a truncated episode are made up for by the others. Windows are at most half as
+    long as most truncated episodes, so that few are lost.
     """
     propensities = sample.propensities
-    if sample.action_values is not None or not np.isfinite(propensities).all():
+    if sample.estimated or sample.action_values is not None or not np.isfinite(propensities).all():
         return None
     rho = sample.taken_pi(target) / propensities
-    k, step = window(rho), sample.step
+    step = sample.step
+    k = window(rho, int(step.max()) + 1)
     truncated = step[sample.last & sample.continues] + 1
     if len(truncated):
         k = min(k, int(np.quantile(truncated, ENDED)) // 2)
-    if not k:
-        return ratio
+    if k < 1:
+        return None
+    last = np.flatnonzero(sample.last)
+    last = last[np.searchsorted(last, np.arange(len(step)))]
+    lost = sample.continues[last] & (last - np.arange(len(step)) < k)
+    total, kept = float(ratio.sum()), float(ratio[~lost].sum())
+    if total <= 0 or kept < LEAST_KEPT * total:
+        return None
     with np.errstate(divide="ignore"):
         logs = np.maximum(np.log(rho), -LARGEST_LOG)
-    total = np.cumsum(logs)
+    cumulative = np.cumsum(logs)
     rows = np.arange(len(step))
     first = rows - step
     early, late = np.flatnonzero(step < k), np.flatnonzero(step >= k)
     weights = np.empty(len(ratio))
-    product = total[early] - (total - logs)[first[early]]
+    product = cumulative[early] - (cumulative - logs)[first[early]]
     weights[early] = gamma ** step[early] * _exp(product)
-    product = total[late] - total[late - k]
-    weights[late] = gamma**k * ratio[late - k] * _exp(product)
-    last = np.flatnonzero(sample.last)
-    last = last[np.searchsorted(last, rows)]
-    lost = sample.continues[last] & (last - rows < k)
-    kept = float(ratio[~lost].sum())
-    if kept > 0:
-        weights[late] *= ratio.sum() / kept
+    product = cumulative[late] - cumulative[late - k]
+    weights[late] = gamma**k * ratio[late - k] * _exp(product) * (total / kept)
     return weights
 
 
-def window(rho: FloatArray) -> int:
-    """Return the number of steps k with (mean ρ²)ᵏ at most ``VARIANCE``.
+def window(rho: FloatArray, longest: int) -> int:
+    """Return the largest k, up to the steps of an episode, with (mean ρ²)ᵏ ≤ ``MEAN_SQUARE``.
 
     Examples
     --------
-    >>> window(np.array([0.5, 1.5])), window(np.array([0.0, 4.0])), window(np.ones(3))
-    (10, 1, 1000000)
+    >>> window(np.array([0.5, 1.5]), 50), window(np.array([0.0, 4.0]), 50), window(np.ones(3), 50)
+    (10, 1, 50)
     """
     square = float((rho**2).mean())
-    longest = 1_000_000
-    return longest if square <= 1.0 else int(min(np.log(VARIANCE) / np.log(square), longest))
+    return longest if square <= 1.0 else int(min(np.log(MEAN_SQUARE) / np.log(square), longest))
 
 
 def _exp(logs: FloatArray) -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from saddleback._display import axis_range
 from saddleback.ope.candidates import GIVEN, HISTORY, OBSERVATION, STEP
-from saddleback.ope.text_report import weights_by_basis
+from saddleback.ope.text_report import weights_by_basis, windowed_change
 from saddleback.report.theme import COLOURS, INK
 from saddleback.report.vega import Record, axis, category, chart, dashed, figure, tooltip
 
@@ -58,6 +58,7 @@ def candidates(name: str, result: Record, verdict: Record | None) -> Record | No
     )
     if not all(low <= row["value"] <= high for row in rows):
         caption += " Points on the edge are farther out."
+    caption = " ".join([caption, *windowed_change(consensus)])
     return figure("candidates", "Candidate features", caption, spec, rows)
 
 

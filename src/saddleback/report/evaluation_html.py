@@ -114,8 +114,9 @@ def _target(
         ]  # fmt: skip
         target["policy"] = describe_policy(verdict["policy"])
     if not any(one["target"] == name for one in result.get("distributions", ())):
+        outcome = "reward" if result.get("bandit") else "return"
         target["notes"] += [
-            (f"Distribution of the return, {origin}", f"none, since {reason}.")
+            (f"Distribution of the {outcome}, {origin}", f"none, since {reason}.")
             for origin, reason in missing_distributions(result, name)
         ]
     figures = [make(name, result, verdict) for make in CHARTS]
