@@ -294,6 +294,27 @@ def test_q_of_an_episode_is_fitted_to_the_other_folds(shared):
 
 
 @pytest.mark.kernel
+def test_q_is_clipped_to_attainable_returns():
+    """Action 1 costs 0.1 and changes nothing, except in one episode: without it, Q is −0.1 / ridge."""
+    action = np.tile([1, 0], 20)
+    log = Log(
+        {
+            "episode_id": np.repeat(np.arange(20), 2), "step": np.tile([0, 1], 20),
+            "obs_0": np.zeros(40), "action": action, "behavior_prob": np.full(40, 0.5),
+            "reward": np.where(action == 1, -0.1, 1.0),
+            "terminated": action == 0, "truncated": np.zeros(40, dtype=bool),
+        }
+    )  # fmt: skip
+    log.data["terminated"][0], log.data["reward"][0] = True, 1.0
+    kept = np.arange(40) != 1
+    log = Log({name: column[kept] for name, column in log.data.items()})
+    weighed = doubly_robust(log, "always:1", gamma=1.0, features=sb.features.OneHot(1))["always:1"]
+    low, high = -0.2, 2.0  # of two steps
+    assert (low <= weighed.starts).all()
+    assert (weighed.starts <= high).all()
+    assert weighed.starts.min() == low  # the fold without that episode
+
+
 def test_weights_of_the_logged_policy_are_one():
     data = mixed(seed=10)
     estimates = importance_estimates(Log(data), "logged")

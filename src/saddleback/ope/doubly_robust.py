@@ -150,7 +150,8 @@ class QFit(Protocol):
 class CrossFitted:
     """A linear Q for each fold of episodes, with weights ``theta`` [folds, p] of the other folds.
 
-    ``remark`` tells why it is not unique, or is empty.
+    Where the other folds have few rows, a solution can be any number: it is clipped to the returns
+    that the logged rewards can add up to. ``remark`` tells why Q is not unique, or is empty.
     """
 
     def __init__(
@@ -185,6 +186,7 @@ class CrossFitted:
             if progress is not None:
                 progress((fold + 1) / folds)
         self.remark = f"Q of {len(outcomes)} folds {outcomes[0]}" if outcomes else ""
+        self._range = sums.counts.attainable_returns(setting.gamma)
 
     def within(self, active: IntArray, p: int) -> Self:
         """Return the same Q, fitted to the active ones of p features, as a function of all."""
@@ -202,7 +204,7 @@ class CrossFitted:
             index[states], np.ones((0, 0)) if value is None else value[states], self.theta, fold,
             self._copies, np.empty(self._copies.shape[1]), out,
         )  # fmt: skip
-        return out
+        return np.clip(out, *self._range, out=out)
 
 
 class _UserQ:

@@ -110,6 +110,16 @@ class LogCounts:
         """What was dropped, cut or clipped."""
         return AlteredRows(*self.altered.tolist())
 
+    def attainable_returns(self, gamma: float) -> tuple[float, float]:
+        """Return the least and the largest sum of discounted rewards within those of the log.
+
+        Over the longest episode, or without end if some were truncated.
+        """
+        steps = np.inf if self.truncated_weight[0] > 0 else float(self.lengths[:, 0].max(initial=0))
+        total = steps if gamma == 1.0 else (1.0 - gamma**steps) / (1.0 - gamma)
+        low, high = min(0.0, float(self.rewards[0])), max(0.0, float(self.rewards[1]))
+        return (low and low * total), (high and high * total)
+
     @property
     def time_limit(self) -> tuple[int, float]:
         """The maximum length of terminated episodes, and the share of them with that length.
