@@ -165,7 +165,7 @@ def test_rows_are_not_broken_by_a_long_name(name):
 def test_notes():
     assert distribution_note({"reliable": True, "comparable": True}) == ""
     note = distribution_note({"reliable": False, "comparable": False, "ess": 3.2})
-    assert note.startswith("unreliable: the weights are heavy-tailed (ESS 3); episodes were")
+    assert note.startswith("unreliable: a few importance weights dominate (ESS 3); episodes were")
 
 
 @pytest.mark.parametrize("n", [200, 300, 600])

@@ -158,7 +158,10 @@ class Decisions:
             return Estimate(
                 weighted.target, name, value, remark, low, high, MODEL, comparable=False
             )
-        notes = [estimate_note(value, weighted.k_hat, weighted.n, weighted.estimated), remark]
+        warnings = estimate_note(
+            value, weighted.k_hat, weighted.ess, weighted.n, weighted.estimated
+        )
+        notes = [warnings, remark]
         note = "; ".join(text for text in notes if text not in ("", "ok")) or "ok"
         biased = SHRINKAGE in remark
         return Estimate(

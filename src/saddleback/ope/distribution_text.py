@@ -106,7 +106,7 @@ def distribution_note(distribution: dict[str, Any]) -> str:
     reasons = [note] if note else []
     if not distribution["reliable"]:
         size = number(distribution["ess"], 0)
-        reasons.append(f"unreliable: the weights are heavy-tailed (ESS {size})")
+        reasons.append(f"unreliable: a few importance weights dominate (ESS {size})")
     if not distribution["comparable"]:
         reasons.append("episodes were truncated: returns are those of the logged steps")
     return "; ".join(reasons) + "." if reasons else ""

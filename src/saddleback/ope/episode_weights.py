@@ -15,15 +15,13 @@ from saddleback.ope.cumulative_weights import LARGE
 from saddleback.ope.estimate import WeightedEstimate, estimate_note
 from saddleback.ope.weight_diagnostics import (
     effective_sample_size,
-    k_hat_threshold,
     pareto_k,
+    reliable_weights,
     shares,
 )
 
 IMPORTANCE_SAMPLING = ("IS", "PDIS", "WIS", "PDWIS")
 DOUBLY_ROBUST = ("DR", "WDR")
-MIN_ESS = 20.0
-"""Smallest effective sample size of a reliable estimate."""
 MEANS = ("IS", "PDIS", "DR")
 """Estimators that are means over independent episodes; the others are ratios of such means."""
 
@@ -116,7 +114,7 @@ class Trajectories:
     @property
     def is_reliable(self) -> bool:
         """Whether k-hat and the effective sample size are those of a reliable estimate."""
-        return self.k_hat <= k_hat_threshold(self.n) and self.ess >= MIN_ESS
+        return reliable_weights(self.k_hat, self.ess, self.n)
 
     @property
     def comparable(self) -> bool:
@@ -253,7 +251,7 @@ class Trajectories:
 
     def _weighted(self, name: str, low: float, high: float, interval: str) -> WeightedEstimate:
         value = self.value(name)
-        note = estimate_note(value, self.k_hat, self.n, self.estimated)
+        note = estimate_note(value, self.k_hat, self.ess, self.n, self.estimated)
         if self.remark:
             note = self.remark if note == "ok" else f"{note}; {self.remark}"
         return WeightedEstimate(

@@ -11,7 +11,7 @@ from saddleback._json import json_ready
 from saddleback._typing import FloatArray
 from saddleback.ope.number_format import number
 from saddleback.ope.sandwich import ESTIMAND, Interval
-from saddleback.ope.weight_diagnostics import k_hat_threshold
+from saddleback.ope.weight_diagnostics import MIN_ESS, k_hat_threshold
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def format_distinct(one: float, other: float) -> tuple[str, str]:
     return next((pair for pair in pairs if pair[0] != pair[1]), pairs[0])
 
 
-def estimate_note(value: float, k_hat: float, n: int, estimated: str | None) -> str:
+def estimate_note(value: float, k_hat: float, ess: float, n: int, estimated: str | None) -> str:
     """Return the warnings about an estimate, or ``"ok"``."""
     notes = []
     if np.isnan(value):
@@ -192,6 +192,11 @@ def estimate_note(value: float, k_hat: float, n: int, estimated: str | None) -> 
         )
     elif np.isnan(k_hat):
         notes.append("too few episodes, or too few different weights, to compute k̂")
+    elif ess < MIN_ESS:
+        notes.append(
+            f"small effective sample size ({ess:.1f} < {MIN_ESS:g}); neither the value nor the "
+            "interval is reliable"
+        )
     if estimated:
         notes.append(f"propensities estimated: {estimated}")
     return "; ".join(notes) or "ok"

@@ -23,7 +23,7 @@ from saddleback.ope.number_format import (
     with_minus,
 )
 from saddleback.ope.spectrum import MIN_SOLVED_DRAWS
-from saddleback.ope.weight_diagnostics import k_hat_threshold
+from saddleback.ope.weight_diagnostics import reliable_weights
 
 WIDTH = 79
 MARKS = {USABLE: "ok", DOUBTFUL: "doubt", REFUSED: "NO", UNKNOWN: "-"}
@@ -443,8 +443,9 @@ def shortened(text: str) -> str:
 
 
 def trusted(estimate: dict[str, Any], plain: dict[str, Any]) -> bool:
-    """Whether k-hat of the weights behind an estimate is acceptable."""
-    return estimate["k_hat"] is not None and estimate["k_hat"] <= k_hat_threshold(plain["episodes"])
+    """Whether the weights behind an estimate give a reliable one."""
+    k_hat, ess = estimate["k_hat"], estimate["ess"]
+    return k_hat is not None and reliable_weights(k_hat, ess, plain["episodes"])
 
 
 def limits(gate: dict[str, Any]) -> str:

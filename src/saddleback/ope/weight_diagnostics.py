@@ -18,6 +18,9 @@ PRIOR, CENTRE = 10, 0.5
 MAX_K_HAT = 0.7
 """k-hat above which weights are unreliable for every sample size (Vehtari et al. 2024)."""
 
+MIN_ESS = 20.0
+"""Smallest effective sample size of a reliable estimate."""
+
 
 def shares(log_weights: FloatArray) -> FloatArray:
     """Return normalised weights w_i/Σw, [n], from logarithms; NaN if all weights are 0.
@@ -121,6 +124,17 @@ def k_hat_threshold(n: int) -> float:
     (0.629, 0.7)
     """
     return min(1.0 - 1.0 / float(np.log10(n)), MAX_K_HAT) if n > 10 else 0.0
+
+
+def reliable_weights(k_hat: float, ess: float, n: int) -> bool:
+    """Whether n weights with this k-hat and effective sample size give a reliable estimate.
+
+    Examples
+    --------
+    >>> reliable_weights(0.5, 40.0, 500), reliable_weights(0.5, 6.0, 500)
+    (True, False)
+    """
+    return k_hat <= k_hat_threshold(n) and ess >= MIN_ESS
 
 
 def pareto_shape(x: FloatArray) -> float:

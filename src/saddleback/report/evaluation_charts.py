@@ -62,7 +62,7 @@ def forest(name: str, result: Record, verdict: Record | None) -> Record | None:
         "The estimate is refused: grey numbers must not be used.": _is_refused(verdict),
         "Bars are 95% confidence intervals.": any(row["low"] is not None for row in rows),
         "Dashed line: the logged policy.": result.get("logged") is not None,
-        "Hollow: unreliable, since the importance weights are heavy-tailed.": bool(ends(False)),
+        "Hollow: unreliable, since a few importance weights dominate.": bool(ends(False)),
         "An arrow marks an interval that leaves the axis.": any(
             not low <= end <= high for end in [*ends(True), *ends(False)]
         ),
