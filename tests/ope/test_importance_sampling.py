@@ -293,9 +293,8 @@ def test_q_of_an_episode_is_fitted_to_the_other_folds(shared):
         )
 
 
-@pytest.mark.kernel
 def test_q_is_clipped_to_attainable_returns():
-    """Action 1 costs 0.1 and changes nothing, except in one episode: without it, Q is −0.1 / ridge."""
+    """Action 1 changes nothing but in one episode: without it, Q is its cost over the ridge."""
     action = np.tile([1, 0], 20)
     log = Log(
         {
@@ -315,6 +314,7 @@ def test_q_is_clipped_to_attainable_returns():
     assert weighed.starts.min() == low  # the fold without that episode
 
 
+@pytest.mark.kernel
 def test_weights_of_the_logged_policy_are_one():
     data = mixed(seed=10)
     estimates = importance_estimates(Log(data), "logged")
