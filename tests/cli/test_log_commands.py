@@ -36,6 +36,10 @@ def nothing(obs):
 
 def lines(obs):
     return np.column_stack([np.ones(len(obs)), obs])
+
+def talking(obs):
+    print("asked for", len(obs))
+    return probs(obs)
 """
 
 
@@ -361,3 +365,12 @@ def test_continuous_actions(tmp_path, monkeypatch):
     for command in (["stats", "log.parquet", "-o", "out.stats"], ["rank", "log.parquet"]):
         done = CliRunner().invoke(group, [*command, "--target", "policy.py:gaussian"])
         assert not isinstance(done.exception, (TypeError, KeyError, AssertionError)), done
+
+
+def test_what_a_policy_prints_is_not_part_of_the_result(folder):
+    target = f"{folder / 'pol.py'}:talking"
+    result = run(
+        "evaluate", folder / "b.parquet", "--target", target, "--gamma", 0.99, "--json", *BOX
+    )
+    assert json.loads(result.stdout)["kind"] == "saddleback evaluation"
+    assert "asked for" in result.stderr

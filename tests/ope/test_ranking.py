@@ -317,3 +317,14 @@ def test_a_baseline_is_a_number(baseline):
         sb.rank(result, baseline=baseline)
     with pytest.raises(errors.SaddlebackError, match="rank: result must be"):
         sb.rank(None)
+
+
+def test_candidates_that_are_not_reliable_have_their_reasons():
+    log, candidates, _ = small(20)
+    chosen = {name: candidates[name] for name in ("better", "worse")}
+    ranking = rank(evaluate_candidates(log, chosen))
+    assert ranking.outcome == "doubtful"
+    text = " ".join(ranking.text.split())
+    assert text.startswith("No answer: none of 2 estimates is reliable. Value of the logged policy")
+    for one in ranking.candidates:
+        assert f"{one.name} is {one.trust}: {' '.join(one.reason.split())}." in text

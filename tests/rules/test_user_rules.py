@@ -139,7 +139,7 @@ def test_analyse_takes_any_rule(folder):
     run("analyse", "two_state", "--rule", "Retrace:0.5+Correction", "--json")
     run("analyse", "two_state", "--rule", "GES:0.5", "--json")
     message = run("analyse", "two_state", "--rule", "GES:0.5", "--lam", "0.5", status=2)
-    assert "GES:0.5 takes no --lam" in message
+    assert "GES:0.5 takes no --lam: it has its parameters already" in message
 
 
 def test_studies(folder):

@@ -122,11 +122,15 @@ def _make_problem(
     elif seed is not None:
         raise click.UsageError("--seed applies to random_mdp only.")
     rule = rule or ("GTD2" if source in ("random_walk", "boyan_chain") else "GES")
-    chosen = rules.as_rule(rule)
-    if lam is not None:
-        if rule not in rules.NAMED or not required_parameters(rules.NAMED[rule]):
-            raise click.UsageError(f"{rule} takes no --lam.")
+    if lam is None:
+        chosen = rules.as_rule(rule)
+    elif ".py:" in rule and "(" not in rule:  # a rule of the user, which takes λ first
+        chosen = rules.as_rule(f"{rule}({lam!r})")
+    elif rule in rules.NAMED and required_parameters(rules.NAMED[rule]):
         chosen = rules.make_with(rule, lam)
+    else:
+        reason = "" if rule in rules.NAMED else ": it has its parameters already"
+        raise click.UsageError(f"{rule} takes no --lam{reason}.")
     if source == "random_mdp":
         options["values"] = chosen.values
     if chosen.bootstrap.on_policy_only and source == "random_mdp":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -133,7 +134,8 @@ def evaluate_files(
             load_statistics(statistics, options["rule"]), threads=default_threads(), **chosen
         )
     check_targets(targets)
-    with display(quiet) as progress:  # before the heavy imports
+    # What policies and features print does not belong to the result on standard output.
+    with display(quiet) as progress, redirect_stdout(sys.stderr):  # before the heavy imports
         progress(0.0, "reading")
         from saddleback.ope import evaluate
 

@@ -144,7 +144,8 @@ class Ranking(Tabular):
             return f"Inconclusive: no candidate is shown to be better than the {against}."
         count = len(self.candidates)
         none = "the estimate is not" if count == 1 else f"none of {count} estimates is"
-        return f"No answer: {none} reliable."
+        value = number(self.baseline, self._places)
+        return f"No answer: {none} reliable. Value of the {name}: {value}."
 
     @property
     def _places(self) -> int:
@@ -175,6 +176,9 @@ class Ranking(Tabular):
                 ]
                 rows += [*wrap("", row[0], "", width)]
                 rows += wrap("  ", ", ".join([*named, row[4]]), "  ", width)
+        for trust in (DOUBTFUL, REFUSED):
+            for name, reason in self._reasons(trust).items():
+                rows += ["", *wrap("", f"{name} is {trust}: {reason}.", "  ", width)]
         answer = [Line(line, self.outcome) for line in wrap("", self.answer, width=width)]
         return [*answer, *map(Line, ["", *rows, "", *wrap("", self._bounds, "", width)])]
 

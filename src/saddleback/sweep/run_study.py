@@ -92,8 +92,10 @@ def run_study(
         plural = "s" if len(tasks) > 1 else ""
         where = engine_on(settings.device).name if on_gpu else executor.description
         title = visible(settings.title, keep="")
-        logger.info("%s: %s task%s on %s", title, f"{len(tasks):,}", plural, where)
         missing = [task for task in tasks if not store.has(task.name)]
+        kept = len(tasks) - len(missing)
+        complete = f", {kept:,} of them already complete" if kept and missing else ""
+        logger.info("%s: %s task%s on %s%s", title, f"{len(tasks):,}", plural, where, complete)
         needed = metric_tasks(settings, home) if missing and executor.local else []
         sizes = [float(sum(task.size for task in group)) for group in (needed, missing)]
         phases = [(f"{name}, metrics", sizes[0]), (name, sizes[1])]
