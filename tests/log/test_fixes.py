@@ -406,15 +406,18 @@ def test_a_log_of_one_episode_does_not_speak_of_most():
     assert finding.message.endswith("The only episode has such rows.")
 
 
-def test_a_text_among_measurements_is_no_category():
-    column = np.array([f"{x / 8}" for x in range(11)] + ["?"])
-    data = without("next_obs_0", "next_obs_1", data=BARE) | {"obs_1": column}
-    (finding,) = errors(data)
-    assert str(finding) == (
-        "E142 observation column 'obs_1' contains '?' among numbers: leave the value out if it is "
-        'missing. Or list the observations without it: observations=["obs_0"].'
-    )
-    assert not errors(data | {"obs_1": np.array([f"{x}" for x in range(11)] + ["V58"])})
+def test_a_text_among_numbers_is_no_category():
+    data = without("next_obs_0", "next_obs_1", data=BARE)
+    for numbers in (np.arange(11) / 8, np.arange(30, 41)):
+        column = np.array([*map(str, numbers), "?"])
+        (finding,) = errors(data | {"obs_1": column})
+        assert str(finding) == (
+            "E142 observation column 'obs_1' contains '?' among numbers in 1 row (episode 12 step "
+            "3). Leave it empty, or list the column as categorical if these are codes: "
+            'categorical=["obs_1"].'
+        )
+        followed = Log(data | {"obs_1": column}, **{finding.fix.parameter: finding.fix.value})
+        assert not followed.summary().errors
 
 
 def test_files_that_share_some_observations():

@@ -15,6 +15,7 @@ from saddleback._typing import BoolArray, FloatArray, IntArray
 from saddleback.log.categories import one_hot
 from saddleback.log.column_types import decode_dictionary, is_text
 from saddleback.log.diagnostics import MAX_LOCATIONS, Finding, Location, LogError
+from saddleback.log.row_locations import EpisodePositions
 from saddleback.log.text_rewards import decode_rewards
 
 if TYPE_CHECKING:
@@ -107,16 +108,13 @@ class Decoder:
         self._numbers_are_names = action_numbers(self._actions) is not None
         self._tables = [name for name in tables if name in log.roles.tables]
         self._categories, self._reward_values = log.categories, log.reward_values
-        self._row, self._last_id, self._length = 0, None, 0
+        self._row, self._positions = 0, EpisodePositions()
 
     def __call__(self, batch: Any) -> DecodedRows:
         """Decode the next batch."""
         names, roles = self._roles.names, self._roles
         ids = decode_dictionary(batch.column(names["episode_id"]))
-        starts = self._episode_starts(ids)
-        index = np.arange(len(ids))
-        start = np.maximum.accumulate(np.where(starts, index, -1))
-        position = np.where(start >= 0, index - start, index + self._length)
+        starts, position = self._positions.add(ids)
         invalid: dict[str, Any] = {}
         step = None
         if "step" in names:
@@ -150,8 +148,6 @@ class Decoder:
             invalid=invalid,
         )
         self._row += len(ids)
-        self._last_id = ids[-1].as_py()
-        self._length = int(position[-1]) + 1
         return rows
 
     def decisions(self, batch: Any) -> tuple[FloatArray, IntArray]:
@@ -160,16 +156,6 @@ class Decoder:
         actions = self._actions_of(batch, {})
         valid = np.isfinite(states).all(axis=1) & (actions >= 0)
         return (states, actions) if valid.all() else (states[valid], actions[valid])
-
-    def _episode_starts(self, ids: Any) -> BoolArray:
-        """Whether the episode of each row differs from that of the previous row."""
-        starts = np.ones(len(ids), dtype=np.bool_)
-        if len(ids) > 1:
-            changed = pc.not_equal(ids[1:], ids[:-1])
-            starts[1:] = changed.fill_null(True).to_numpy(zero_copy_only=False)
-        if self._last_id is not None:
-            starts[0] = ids[0].as_py() != self._last_id
-        return starts
 
     def _rewards(self, column: Any) -> FloatArray:
         rewards = decode_rewards(column, self._reward_values)

@@ -130,7 +130,7 @@ class ProblemCounter:
             if key is None:
                 continue
             message, fix = messages[key]
-            rows = f"{format_rows(count)} ({_format_locations(count, locations)})"
+            rows = describe_rows(count, locations)
             more, episodes = (
                 f" (and {count - 1:,} more such {noun}{'s' * (count > 2)})" if count > 1 else ""
                 for noun in ("row", "episode")
@@ -143,6 +143,17 @@ class ProblemCounter:
                 fix = replace(fix, advice=fix.advice.format(**details), value=value)
             findings.append(Finding(key.split()[0], text, fix))
         return findings
+
+
+def describe_rows(count: int, locations: list[Location]) -> str:
+    """Return a number of rows, and where they or the first of them are.
+
+    Examples
+    --------
+    >>> describe_rows(2, [(7, 0), (7, 3)]), describe_rows(9, [(7, 0)])
+    ('2 rows (episode 7 steps 0, 3)', '9 rows (first: episode 7 step 0)')
+    """
+    return f"{format_rows(count)} ({_format_locations(count, locations)})"
 
 
 def _format_locations(count: int, locations: list[Location]) -> str:

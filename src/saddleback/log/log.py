@@ -231,10 +231,7 @@ class Log:
     @cached_property
     def categories(self) -> Categories:
         """Values of each column of the observation that is categorical, in order."""
-        declared = self.categorical if isinstance(self.categorical, Mapping) else {}
-        return find_categories(
-            self.sources, self.roles.categorical, declared, self.roles.observations
-        )
+        return find_categories(self)
 
     @property
     def metadata(self) -> dict[str, Any]:

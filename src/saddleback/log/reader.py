@@ -305,5 +305,8 @@ class LogReader:
 
 def _listed(name: str, values: Sequence[str]) -> str:
     """Return the entries that a categorical column becomes, as text."""
-    entries = ", ".join(f"{name}={value}" for value in values[:9])
+    shown = values
+    if len(values) > 9:  # texts among numbers must be seen
+        shown = sorted(values, key=lambda value: are_numbers([value]))
+    entries = ", ".join(f"{name}={value}" for value in shown[:9])
     return f"{len(values)} entries, 1 or 0: {entries}{', …' * (len(values) > 9)}"
