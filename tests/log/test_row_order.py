@@ -101,6 +101,40 @@ def test_files_are_sorted_together(tmp_path):
     assert log.with_options(min_prob=1e-9).sources[0] is log.sources[0]
 
 
+def in_files(folder, *parts):
+    """Write parts of a log to files, and return it, sorted by time."""
+    for i, part in enumerate(parts):
+        pyarrow.csv.write_csv(pa.table(part), folder / f"{i}.csv")
+    return Log([folder / f"{i}.csv" for i in range(len(parts))], order_by="at")
+
+
+def continued(log):
+    """Return the warnings about episodes that continue in another file."""
+    return [str(finding) for finding in log.summary().findings if finding.code == "W136"]
+
+
+@pytest.mark.parametrize("memory", [1 << 20, 16])
+def test_files_that_number_their_episodes_anew_are_reported(memory, tmp_path, monkeypatch):
+    monkeypatch.setattr(sorted_rows, "MEMORY_ROWS", memory)
+    rows = without("step", "terminated", "truncated", data=good(mu=False))
+    rows |= {"terminated": np.zeros(12, bool), "truncated": np.zeros(12, bool)}
+    at = np.datetime64("2026-01-01T00:00:00") + np.arange(12)
+    ids = [f"S{i:02}" for i in rows["episode_id"]]
+    first, second = (rows | {"at": at + 3600 * k, "episode_id": ids} for k in (0, 1))
+    (warning,) = continued(in_files(tmp_path, first, second))
+    assert warning == (
+        f"W136 3 episodes (first: S10 in {tmp_path}/0.csv and {tmp_path}/1.csv) continue in "
+        "another file after an unusual pause, and are read as one. If the files number their "
+        "episodes anew, make the ids distinct."
+    )
+    both = {name: np.concatenate([first[name], second[name]]) for name in first}
+    assert not continued(Log(both, order_by="at"))  # one table
+    shards = [{name: column[k::2] for name, column in both.items()} for k in (0, 1)]
+    assert not continued(in_files(tmp_path, *shards))  # of which the rows overlap
+    months = [{n: column[part] for n, column in both.items()} for part in (slice(6), slice(6, 12))]
+    assert not continued(in_files(tmp_path, *months))  # after the usual pause
+
+
 def test_temporary_files_are_removed_with_the_log(monkeypatch, tmp_path):
     monkeypatch.setattr(sorted_rows, "MEMORY_ROWS", 20)
     monkeypatch.setattr(sorted_rows.tempfile, "tempdir", str(tmp_path))

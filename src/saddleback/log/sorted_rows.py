@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from saddleback._typing import IntArray
 from saddleback.errors import Fix, InvalidParameter
 from saddleback.log.column_types import content, decode_dictionary, is_text
+from saddleback.log.continued_episodes import ContinuedEpisodes
 from saddleback.log.diagnostics import Finding, LogError, format_rows
 from saddleback.log.likely_columns import SIMILAR, order_column
 from saddleback.log.row_source import RowSource
@@ -35,6 +36,9 @@ as many, or one episode is longer."""
 
 MAX_FILES = 250
 """Largest number of temporary files."""
+
+ROW = "(row)"
+"""Name of the column that holds the number of a row in the log, while rows are sorted."""
 
 SAMPLE = 100_000
 """Number of episode ids that determine the ranges of the files."""
@@ -105,6 +109,8 @@ class SortedSource(RowSource):
     def warnings(self) -> list[Finding]:
         """Return findings about the sources, and about rows whose order is not determined."""
         findings = [finding for part in self.parts for finding in part.warnings()]
+        if "continued" in self._state:
+            findings += self._state["continued"].findings()
         n_ties = self._state.get("ties", 0)
         if n_ties:
             message = (
@@ -118,6 +124,7 @@ class SortedSource(RowSource):
         """Return the sorted rows as record batches."""
         if "tables" not in self._state:
             self._state["ties"] = 0
+            self._state["continued"] = ContinuedEpisodes([part.name for part in self.parts])
             self._state["tables"] = self._sort()
         for table in self._state["tables"]:
             if isinstance(table, Path):
@@ -130,7 +137,7 @@ class SortedSource(RowSource):
     def _sort(self) -> list[Any]:
         """Return tables, or files of them, that hold all rows in order."""
         if self.rows <= MEMORY_ROWS:
-            return [self._sorted_table(pa.Table.from_batches(self._batches(), self.schema))]
+            return [self._sorted_table(pa.Table.from_batches(self._batches(), self._with_row))]
         folder = Path(tempfile.mkdtemp(prefix="saddleback-"))
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         try:
@@ -138,7 +145,7 @@ class SortedSource(RowSource):
             for path in paths:
                 with pa.OSFile(str(path)) as file:
                     table = self._sorted_table(pa.ipc.open_file(file).read_all())
-                with _new_file(path, self.schema) as writer:
+                with _new_file(path, self._with_row) as writer:
                     writer.write_table(table, max_chunksize=MEMORY_ROWS // 16)
         except OSError as error:
             raise InvalidParameter(
@@ -147,10 +154,19 @@ class SortedSource(RowSource):
             ) from None
         return paths
 
+    @property
+    def _with_row(self) -> Any:
+        """The schema with the numbers of the rows."""
+        return self.schema.append(pa.field(ROW, pa.int64()))
+
     def _batches(self) -> Iterator[Any]:
+        at = 0
         for part in self.parts:
             for batch in part.batches(self.schema.names):
-                yield _without_dictionaries(batch).replace_schema_metadata(self.schema.metadata)
+                numbers = pa.array(np.arange(at, at + batch.num_rows))
+                columns = [*_without_dictionaries(batch).columns, numbers]
+                yield pa.RecordBatch.from_arrays(columns, schema=self._with_row)
+                at += batch.num_rows
 
     def _distribute(self, folder: Path) -> list[Path]:
         """Write each range of episodes to a file of its own, in the order of the log."""
@@ -158,7 +174,7 @@ class SortedSource(RowSource):
         limits = self._limits(n_files)
         paths = [folder / f"{i}.arrow" for i in range(len(limits) + 1)]
         with ExitStack() as stack:
-            writers = [stack.enter_context(_new_file(path, self.schema)) for path in paths]
+            writers = [stack.enter_context(_new_file(path, self._with_row)) for path in paths]
             for batch in self._batches():
                 index = _range_index(batch.column(self.episode), limits)
                 order = np.argsort(index, kind="stable")
@@ -203,7 +219,11 @@ class SortedSource(RowSource):
                 *(pc.equal(keys[name][1:], keys[name][:-1]) for name in ("episode", "order"))
             )
             self._state["ties"] += int(pc.sum(ties).as_py() or 0)
-        return table.take(index).combine_chunks()
+        table = table.take(index).combine_chunks()
+        ends = np.cumsum([part.rows for part in self.parts])
+        files = np.searchsorted(ends, table[ROW].to_numpy(), side="right")
+        self._state["continued"].add(*(key.combine_chunks() for key in keys.columns), files)
+        return table
 
 
 def _has_order(source: RowSource, name: str) -> bool:
