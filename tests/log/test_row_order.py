@@ -171,10 +171,19 @@ def test_columns_that_cannot_order_rows_are_refused():
     for missing in (np.nan, None):
         log = Log(with_value("at", [3], missing, good() | {"at": np.arange(12.0)}), order_by="at")
         with error_matching(
-            LogError, "E121 at has no value in 1 row: they cannot be ordered. Fill in the values, "
-            'or sort by another column: order_by="step".',
+            LogError, "E121 at has no value in 1 row (row 3): they cannot be ordered. Fill in the "
+            'values, or sort by another column: order_by="step".',
         ):  # fmt: skip
             content(log)
+
+
+@pytest.mark.parametrize("memory", [1 << 20, 5])
+@pytest.mark.parametrize("flag", ["terminated", "episode_id"])
+def test_rows_are_numbered_as_in_the_log_also_if_they_are_sorted(flag, memory, monkeypatch):
+    monkeypatch.setattr(sorted_rows, "MEMORY_ROWS", memory)
+    data = good() | {"at": np.arange(12)[::-1]}
+    log = Log(with_value(flag, [1, 2], None, data), order_by="at")
+    assert f"E121 {flag} has no value in 2 rows (rows 2, 1)." in errors_of(log)
 
 
 @pytest.mark.parametrize("flag", ["terminated", "truncated"])

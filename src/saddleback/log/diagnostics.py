@@ -81,7 +81,8 @@ class ProblemCounter:
     of the first row.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, row_number: Callable[[int], int] = int) -> None:
+        self._row_number = row_number  # number in the log of a row that is read
         self._problems: dict[tuple[str, ...], tuple[int, list[Location], dict[str, Any]]] = {}
 
     @property
@@ -108,7 +109,11 @@ class ProblemCounter:
             kind = (key, *values)
             count, first, details = self._problems.get(kind) or (0, [], describe(int(where[0])))
             numbers = [(None, rows.first + int(i)) for i in where[:MAX_LOCATIONS]]
-            first = [*first, *(numbers if by_number else rows.locations(where))][:MAX_LOCATIONS]
+            locations = numbers if by_number else rows.locations(where)
+            first += [
+                (episode, self._row_number(number) if episode is None else number)
+                for episode, number in locations[: MAX_LOCATIONS - len(first)]
+            ]
             self._problems[kind] = (count + len(where), first, details)
 
     def findings(

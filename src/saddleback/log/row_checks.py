@@ -142,7 +142,7 @@ class RowChecks:
     """Counts the problems of rows as they are read, and summarises their values."""
 
     def __init__(self, log: Log) -> None:
-        self.problems = ProblemCounter()
+        self.problems = ProblemCounter(log.sources[0].row_number)
         self._names, self._continuous = log.roles.names, log.roles.actions
         self._observations, self._actions = log.observation_names, log.action_names
         self.propensities = PropensityChecks(self.problems, log)

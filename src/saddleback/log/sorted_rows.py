@@ -26,7 +26,7 @@ from saddleback._typing import IntArray
 from saddleback.errors import Fix, InvalidParameter
 from saddleback.log.column_types import content, decode_dictionary, is_text
 from saddleback.log.continued_episodes import ContinuedEpisodes
-from saddleback.log.diagnostics import Finding, LogError, format_rows
+from saddleback.log.diagnostics import Finding, LogError, describe_rows, format_rows
 from saddleback.log.likely_columns import SIMILAR, order_column
 from saddleback.log.row_source import RowSource
 
@@ -134,6 +134,15 @@ class SortedSource(RowSource):
             else:
                 yield from table.select(list(columns)).to_batches()
 
+    def row_number(self, number: int) -> int:
+        """Return the number of a row before rows were sorted."""
+        first = 0
+        for batch in self.read([ROW]):
+            if number < first + batch.num_rows:
+                return int(batch.column(0)[number - first].as_py())
+            first += batch.num_rows
+        raise IndexError(number)
+
     def _sort(self) -> list[Any]:
         """Return tables, or files of them, that hold all rows in order."""
         if self.rows <= MEMORY_ROWS:
@@ -202,13 +211,10 @@ class SortedSource(RowSource):
             order = _as_times(order)
             if order is None:
                 raise LogError(_not_ordered(self.parts[0].schema, self.order))
-        missing = order.null_count
-        if pa.types.is_floating(order.type):
-            missing += int(pc.sum(pc.is_nan(order)).as_py() or 0)
-        if missing:
-            message = (
-                f"{self.order} has no value in {format_rows(missing)}: they cannot be ordered."
-            )
+        missing = table[ROW].filter(pc.is_null(order, nan_is_null=True))
+        if len(missing):
+            rows = describe_rows(len(missing), [(None, n) for n in missing[:3].to_pylist()])
+            message = f"{self.order} has no value in {rows}: they cannot be ordered."
             other = order_column(self.parts[0].schema, without=self.order)
             raise LogError(_bad_order("E121", message, "Fill in the values", other))
         keys = pa.table({"episode": table[self.episode], "order": order})
