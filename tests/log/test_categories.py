@@ -205,6 +205,23 @@ def test_text_actions_that_are_numbers_are_sorted_as_numbers():
     assert mixed.action_names == ("10", "2", "none")
 
 
+def test_names_that_differ_only_in_case_or_spaces_are_reported():
+    data = columns([12], "terminated", mu=False)
+    drugs = np.array(["A", "a", "b", "b "])[np.arange(12) % 4]
+    wards = np.array(["er", "ICU", "icu"])[np.arange(12) % 3]
+    rows = data | {"action": drugs, "ward": wards}
+    texts = [str(f) for f in Log(rows, ["ward"]).summary().findings if f.code == "W159"]
+    rest = ", which differ only in case or spaces. If they mean the same, give them one name."
+    assert texts == [
+        f"W159 column 'action' contains 'A' and 'a'; 'b' and 'b '{rest}",
+        f"W159 observation column 'ward' contains 'ICU' and 'icu'{rest}",
+    ]
+    log = Log(
+        rows, ["ward"], actions=["a", "A", "b", "b "], categorical={"ward": ["er", "icu", "ICU"]}
+    )
+    assert "W159" not in [finding.code for finding in log.summary().findings]
+
+
 def test_integer_actions_can_be_listed_by_their_numbers(tmp_path):
     data = columns([13], "terminated", mu=False)
     data["action"] = np.array([0, 1, 10])[np.arange(13) % 3]

@@ -23,6 +23,7 @@ from saddleback.log.policy_query import check_policy_rows, query_policy
 from saddleback.log.propensity_models import CrossFittedPolicy, row_ids
 from saddleback.log.row_checks import RowChecks
 from saddleback.log.segmentation import Segment, Segmenter
+from saddleback.log.similar_names import similar_name_findings
 from saddleback.log.summary import LogSummary, undiscounted_error
 from saddleback.policies import Policy
 
@@ -265,6 +266,7 @@ class LogReader:
             Finding("W157", f"observation column {name!r} is encoded as {_listed(name, values)}.")
             for name, values in self._log.categories.items()
         ]
+        findings += similar_name_findings(self._log)
         findings += self.checks.codes.findings(list(self._log.categories))
         findings += [finding for source in self._log.sources for finding in source.warnings()]
         return sorted(
