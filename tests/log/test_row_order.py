@@ -201,6 +201,23 @@ def test_ends_that_are_not_logged_are_marked(flag, segment):
     assert_same_content(content(other), content(Log(data, segment=segment)))
 
 
+def test_truncated_may_be_missing_if_all_episodes_terminated(tmp_path):
+    data = columns([3, 1, 5], "terminated", mu=False)
+    log = Log(without("truncated", data=data))
+    assert_same_content(content(log), content(Log(data)))
+    assert_same_content(content(Log(log.write_repaired(tmp_path / "l.parquet"))), content(log))
+    with pytest.raises(LogError) as caught:
+        Log(without("truncated", "reward", data=data))
+    assert "truncated" not in str(caught.value)
+    ended = data["terminated"] & (data["episode_id"] > 10)
+    assert errors_of(Log(without("truncated", data=data | {"terminated": ended}))) == (
+        "E100 column 'truncated' is missing (True on the last row of an episode that was cut "
+        "short, False elsewhere). The log has episode_id, step, obs_0, obs_1, action, reward, "
+        "terminated, next_obs_0, next_obs_1, behavior_prob. Add or map it. If all other episodes "
+        'end in this way: episodes_end="truncated".'
+    )
+
+
 def test_only_ends_without_a_flag_are_marked():
     data = columns([3, 3, 3], ["terminated", "truncated", "terminated"])
     data["terminated"][8] = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from saddleback.log.categories import one_hot
 from saddleback.log.column_types import decode_dictionary, is_text
 from saddleback.log.diagnostics import MAX_LOCATIONS, Finding, Location, LogError
 from saddleback.log.row_locations import EpisodePositions
+from saddleback.log.row_source import RowSource
 from saddleback.log.text_rewards import decode_rewards
 
 if TYPE_CHECKING:
@@ -141,8 +142,8 @@ class Decoder:
             actions=self._actions_of(batch, invalid),
             # A copy: Arrow's memory is read-only, which compiled kernels treat as another type.
             rewards=self._rewards(batch.column(names["reward"])).copy(),
-            terminated=_flags(batch, names.get("terminated")),
-            truncated=_flags(batch, names.get("truncated")),
+            terminated=decode_flags(batch, names.get("terminated")),
+            truncated=decode_flags(batch, names.get("truncated")),
             propensity=propensity,
             tables={name: self._matrix(batch, roles.tables[name]) for name in self._tables},
             invalid=invalid,
@@ -233,7 +234,7 @@ def as_floats(column: Any) -> FloatArray:
     return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
-def _flags(batch: Any, name: str | None) -> BoolArray:
+def decode_flags(batch: Any, name: str | None) -> BoolArray:
     """Return flags, False where the value or the column is missing."""
     if name is None:
         return np.zeros(batch.num_rows, dtype=np.bool_)
@@ -248,6 +249,26 @@ def _flags(batch: Any, name: str | None) -> BoolArray:
     for value in flags[(flags != 0) & (flags != 1)][:1]:
         raise _not_a_flag(name, int(value))
     return flags.astype(np.bool_)
+
+
+def without_needless_flags(
+    findings: Sequence[Finding], sources: Sequence[RowSource], columns: Mapping[str, str]
+) -> list[Finding]:
+    """Return errors about columns, without that of a missing ``truncated`` if all terminated."""
+    others = [one for one in findings if not one.message.startswith("column 'truncated' is miss")]
+    names = [columns.get(role, role) for role in ("episode_id", "terminated")]
+    if len(others) == len(findings) or not {*names} <= {*sources[0].schema.names}:
+        return list(findings)
+    every, ended = set[Any](), set[Any]()
+    try:
+        for source in sources:
+            for batch in source.batches(names):
+                ids = decode_dictionary(batch.column(0))
+                every.update(pc.unique(ids).to_pylist())
+                ended.update(pc.unique(ids.filter(decode_flags(batch, names[1]))).to_pylist())
+    except (LogError, pa.ArrowException):  # columns that have errors of their own
+        return list(findings)
+    return others if every == ended else list(findings)
 
 
 def _flags_of_text(column: Any, name: str) -> Any:

@@ -24,7 +24,7 @@ from saddleback.log.action_names import (
     logged_actions,
     with_whole_actions,
 )
-from saddleback.log.arrow_decode import Decoder
+from saddleback.log.arrow_decode import Decoder, without_needless_flags
 from saddleback.log.categories import Categories, entry_names, find_categories
 from saddleback.log.column_types import FLAGS, decode_dictionary, is_text
 from saddleback.log.decision_rows import are_decisions, decision_sources
@@ -188,7 +188,8 @@ class Log:
             )  # fmt: skip
             roles = common_roles(self.sources, declared)
         except LogError as error:
-            findings = with_bandit_hint(error.findings)
+            findings = without_needless_flags(error.findings, self.sources, columns)
+            findings = with_bandit_hint(findings)
             action = columns.get("action", "action")
             findings = with_whole_actions(findings, self.sources, action)
             reward = columns.get("reward", "reward")

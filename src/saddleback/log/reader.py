@@ -212,6 +212,9 @@ class LogReader:
         findings += self.segmenter.findings()
         fixes = Fixes(self._log, self.checks)
         findings = fixes.applied(findings)
+        has_ends = self._log.episodes_end is not None or "truncated" in self._log.roles.names
+        if self.segmenter.stops and not has_ends:
+            findings += fixes.missing_truncated()
         if dropped and dropped == self.checks.n_episodes:
             findings.append(
                 Finding(
