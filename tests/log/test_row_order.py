@@ -79,7 +79,10 @@ def test_dates_with_dots_begin_with_the_day():
     by_day = content(Log(shuffled(good() | {"at": days}), order_by="at"))
     assert_same_content(by_day, content(Log(rows, order_by="step")))
     slashes = np.array([day.replace(".", "/") for day in days])
-    with error_matching(LogError, "E143 column 'at' contains text"):
+    with error_matching(
+        LogError, "E143 column 'at' contains '01/01/2026 10:00': rows can be ordered by", "10:00. "
+        "With slashes, the month may come before the day or after it. Convert it",
+    ):  # fmt: skip
         Log(good() | {"at": slashes}, order_by="at")
 
 
@@ -87,7 +90,7 @@ def test_a_text_that_is_no_time_is_refused_wherever_it_is(monkeypatch):
     monkeypatch.setattr(row_source, "BATCH", 5)
     times = np.array(["2026-04-03 10:00"] * 11 + ["soon"])
     log = Log(good() | {"at": times}, order_by="at")
-    with error_matching(LogError, "E143 column 'at' contains text: rows can be ordered by numbers"):
+    with error_matching(LogError, "E143 column 'at' contains 'soon': rows can be ordered by"):
         content(log)
 
 
@@ -166,7 +169,7 @@ def test_rows_of_equal_time_keep_their_order_and_are_counted():
 def test_columns_that_cannot_order_rows_are_refused():
     with error_matching(LogError, "E100 column 'at', by which rows are to be ordered, is missing."):
         Log(good(), order_by="at")
-    with error_matching(LogError, "E143 column 'at' contains text: rows can be ordered by numbers"):
+    with error_matching(LogError, "E143 column 'at' contains '3/4/2026': rows can be ordered by"):
         Log(good() | {"at": np.array(["3/4/2026"] * 12)}, order_by="at")
     for missing in (np.nan, None):
         log = Log(with_value("at", [3], missing, good() | {"at": np.arange(12.0)}), order_by="at")

@@ -8,6 +8,7 @@ memory. The files are removed with the log.
 from __future__ import annotations
 
 import difflib
+import re
 import shutil
 import tempfile
 import weakref
@@ -80,7 +81,8 @@ class SortedSource(RowSource):
             other = next(iter(close), order_column(first.schema))
             raise LogError(_bad_order("E100", message, "", other))
         if not _has_order(first, order):
-            raise LogError(_not_ordered(first.schema, order))
+            values = next(first.batches([order])).column(0)
+            raise LogError(_not_ordered(first.schema, order, values))
         names = list(dict.fromkeys([*columns, order]))
         empty = pa.RecordBatch.from_pylist([], first.schema)
         schema = _without_dictionaries(empty.select(names)).schema
@@ -210,7 +212,8 @@ class SortedSource(RowSource):
         if is_text(order.type):
             order = _as_times(order)
             if order is None:
-                raise LogError(_not_ordered(self.parts[0].schema, self.order))
+                values = table[self.order].combine_chunks()
+                raise LogError(_not_ordered(self.parts[0].schema, self.order, values))
         missing = table[ROW].filter(pc.is_null(order, nan_is_null=True))
         if len(missing):
             rows = describe_rows(len(missing), [(None, n) for n in missing[:3].to_pylist()])
@@ -257,14 +260,24 @@ def _as_times(column: Any) -> Any:
     return None
 
 
-def _not_ordered(schema: Any, order: str) -> Finding:
-    """Return the error of a column of a type that rows cannot be ordered by."""
+def _not_ordered(schema: Any, order: str, values: Any) -> Finding:
+    """Return the error of a column of a type or text that rows cannot be ordered by."""
     kind = schema.field(order).type
+    text = next(iter(_not_times(values)), None) if is_text(kind) else None
     message = (
-        f"column {order!r} contains {content(kind)}: rows can be ordered by numbers, dates or "
-        "times such as 2026-04-03 10:00 or 03.04.2026 10:00."
+        f"column {order!r} contains {content(kind) if text is None else repr(text)}: rows can be "
+        "ordered by numbers, dates or times such as 2026-04-03 10:00 or 03.04.2026 10:00."
     )
+    if text is not None and re.search(r"\d/\d", text):
+        message += " With slashes, the month may come before the day or after it."
     return _bad_order("E143", message, "Convert it", order_column(schema, without=order))
+
+
+def _not_times(values: Any) -> Iterator[str]:
+    """Return the different texts that are no times, in the order of the rows."""
+    for text in pc.unique(decode_dictionary(values).drop_null()).to_pylist():
+        if _as_times(pa.array([text])) is None:
+            yield text
 
 
 def _bad_order(code: str, message: str, repair: str, other: str | None) -> Finding:
