@@ -420,6 +420,26 @@ def test_a_text_among_numbers_is_no_category():
         assert not followed.summary().errors
 
 
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        (
+            "behavior_prob", ["60%", "5.5 %"],
+            "contains text, such as '5.5 %'; probabilities must be numbers. Remove the percent "
+            "signs, and divide by 100.",
+        ),
+        (
+            "reward", ["€ -0.10", "12.00"],
+            "contains text, such as '€ -0.10'; rewards must be numbers. Remove the currency.",
+        ),
+        ("behavior_prob", ["60%", "often"], "contains text; probabilities must be numbers."),
+    ],
+)  # fmt: skip
+def test_numbers_with_symbols_are_shown(name, values, message):
+    (finding,) = errors(BARE | {name: np.array(values * 6)})
+    assert str(finding) == f"E143 column {name!r} {message}"
+
+
 def test_files_that_share_some_observations():
     one, other = pa.table(BARE), pa.table(without("obs_1", "next_obs_1", data=BARE))
     sources = [Log(table).sources[0] for table in (one, other)]

@@ -31,6 +31,7 @@ from saddleback.log.decision_rows import are_decisions, decision_sources
 from saddleback.log.diagnostics import Finding, LogError, raise_errors
 from saddleback.log.episode_returns import EpisodeReturns
 from saddleback.log.missing_columns import with_bandit_hint
+from saddleback.log.numbers_with_symbols import with_symbols
 from saddleback.log.reader import LogReader
 from saddleback.log.repaired_log import write_repaired
 from saddleback.log.row_source import RowSource
@@ -189,7 +190,7 @@ class Log:
             roles = common_roles(self.sources, declared)
         except LogError as error:
             findings = without_needless_flags(error.findings, self.sources, columns)
-            findings = with_bandit_hint(findings)
+            findings = with_symbols(with_bandit_hint(findings), self.sources, columns)
             action = columns.get("action", "action")
             findings = with_whole_actions(findings, self.sources, action)
             reward = columns.get("reward", "reward")
