@@ -228,6 +228,23 @@ def test_where_no_column_can_sort_shuffled_rows_none_is_named():
     assert by_code["E131"].message.endswith("or add a time to sort the rows by.")
 
 
+def test_messages_about_single_decisions_speak_of_rows():
+    data = without("episode_id", "step", "terminated", "truncated", "behavior_prob", data=BARE)
+    data = with_value("obs_1", [3], np.nan, data)
+    log = Log(data, bandit=True)
+    assert [str(finding) for finding in log.summary().findings] == [
+        "E120 obs_1 is NaN in 1 row (row 3). Fill in the value, or drop such rows: "
+        'drop_bad="episode".',
+        "W106 the log has no propensities: only DM and Marginal DR need none. Add behavior_prob, "
+        "or estimate it: estimate_behaviour(log).",
+    ]
+    dropped = log.with_options(drop_bad="episode").summary().findings
+    assert "W121 dropped 1 row with NaN or infinities." in map(str, dropped)
+    ages = np.array([*map(str, range(30, 41)), "?"])
+    with error_matching(LogError, "'?' among numbers in 1 row (row 11)."):
+        Log(data | {"age": ages}, ["age"], bandit=True).dimensions  # noqa: B018
+
+
 @pytest.mark.parametrize("options", [{}, {"order_by": "step"}])
 def test_propensities_by_another_name_are_pointed_out(options):
     data = renamed(BARE, behavior_prob="pscore")

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from saddleback._typing import BoolArray, FloatArray, IntArray
 from saddleback.log.categories import one_hot
 from saddleback.log.column_types import decode_dictionary, is_text
+from saddleback.log.decision_rows import ADDED
 from saddleback.log.diagnostics import MAX_LOCATIONS, Finding, Location, LogError
 from saddleback.log.row_locations import EpisodePositions
 from saddleback.log.row_source import RowSource
@@ -53,14 +54,15 @@ class DecodedRows:
     # Values that the arrays cannot represent: by role, which rows of a column are missing, and the
     # unknown actions.
     invalid: dict[str, Any]
+    are_decisions: bool = False  # whether each row is an episode, which the log gives no id
 
     def __len__(self) -> int:
         return len(self.rewards)
 
     def location(self, i: int) -> Location:
-        """Return the episode and step of a row."""
+        """Return the episode and step of a row; None and its number if it has no episode."""
         episode = self.ids[int(i)].as_py()
-        if episode is None:
+        if episode is None or self.are_decisions:
             return None, self.first + int(i)
         step = self.position[i] if self.step is None else self.step[i]
         return episode, int(step)
@@ -78,10 +80,13 @@ class DecodedRows:
             for name in ARRAYS
         }
         tables = {name: table[index] for name, table in self.tables.items()}
-        return DecodedRows(self.first + shift, ids, **arrays, tables=tables, invalid={})
+        return DecodedRows(
+            self.first + shift, ids, **arrays, tables=tables, invalid={},
+            are_decisions=self.are_decisions,
+        )  # fmt: skip
 
 
-ARRAYS = tuple(field.name for field in fields(DecodedRows))[2:-2]
+ARRAYS = tuple(field.name for field in fields(DecodedRows))[2:-3]
 """Fields that are arrays, or None."""
 
 
@@ -98,7 +103,9 @@ def join(one: DecodedRows | None, other: DecodedRows) -> DecodedRows:
         name: np.concatenate([table, other.tables[name]]) for name, table in one.tables.items()
     }
     ids = pa.concat_arrays([one.ids, other.ids])
-    return DecodedRows(one.first, ids, **arrays, tables=tables, invalid={})
+    return DecodedRows(
+        one.first, ids, **arrays, tables=tables, invalid={}, are_decisions=one.are_decisions
+    )
 
 
 class Decoder:
@@ -147,6 +154,7 @@ class Decoder:
             propensity=propensity,
             tables={name: self._matrix(batch, roles.tables[name]) for name in self._tables},
             invalid=invalid,
+            are_decisions=names["episode_id"] == ADDED["episode_id"],
         )
         self._row += len(ids)
         return rows

@@ -120,6 +120,9 @@ class Fixes:
         of_reward = finding.message.startswith(f"{reward} is NaN in ")
         bad = checks.n_bad_episodes if of_reward else checks.n_bad_with_rewards
         few = 2 * bad <= checks.n_episodes
+        if self._log.bandit and finding.fix is not None and finding.fix.parameter == "drop_bad":
+            advice = "Fill in the value, or drop such rows"
+            return replace(finding, fix=replace(finding.fix, advice=advice))
         if few or finding.fix is None or finding.fix.parameter != "drop_bad":
             return finding
         which = "The only episode has" if checks.n_episodes == 1 else "Most episodes have"

@@ -258,6 +258,9 @@ class LogReader:
                 "importance-weighted estimates to compare with."
             )
             findings.append(Finding("W106", message))
+        elif not self._log.propensity and self._log.bandit:
+            message = "the log has no propensities: only DM and Marginal DR need none."
+            findings.append(Finding("W106", message, fixes.missing_propensities()))
         elif not self._log.propensity:
             message = (
                 "the log has no propensities: only rules without importance ratios, such as "

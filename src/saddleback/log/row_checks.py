@@ -148,6 +148,7 @@ class RowChecks:
         self.propensities = PropensityChecks(self.problems, log)
         self.action_range = [(np.inf, -np.inf)] * len(self._continuous)
         self.n_rows = self.n_episodes = 0
+        self._unit = "row" if log.bandit else "episode"
         self.action_counts = np.zeros(len(self._actions), dtype=np.int64)
         self.reward_sum, self.reward_low, self.reward_high = 0.0, np.inf, -np.inf
         self.n_rewards = 0
@@ -387,8 +388,8 @@ class RowChecks:
         findings = self.problems.findings(MESSAGES, renamed)
         if n_dropped:
             findings = [finding for finding in findings if finding.code != "E120"]
-            plural = "" if n_dropped == 1 else "s"
-            message = f"dropped {n_dropped:,} episode{plural} with NaN or infinities."
+            noun = f"{self._unit}{'' if n_dropped == 1 else 's'}"
+            message = f"dropped {n_dropped:,} {noun} with NaN or infinities."
             findings.append(Finding("W121", message))
         findings += self.ids.find_split_episodes(self.n_rows)
         if self._after_end >= 2 and not self._zero_inside and self._zero_starts == self._after_end:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from saddleback._typing import BoolArray, IntArray
 from saddleback.log.column_types import decode_dictionary
+from saddleback.log.decision_rows import ADDED
 from saddleback.log.diagnostics import MAX_LOCATIONS, Location, describe_rows
 from saddleback.log.row_source import RowSource
 
@@ -52,7 +53,8 @@ def find_rows(
 ) -> str:
     """Return how many rows have a value that ``matches``, and which the first are, as text."""
     columns: Sequence[str] = [column, episode, *([] if step is None else [step])]
-    count, locations, positions = 0, list[Location](), EpisodePositions()
+    count = first = 0
+    locations, positions = list[Location](), EpisodePositions()
     for source in sources:
         for batch in source.batches(list(dict.fromkeys(columns))):
             if not batch.num_rows:
@@ -61,7 +63,9 @@ def find_rows(
             _, position = positions.add(ids)
             where = np.flatnonzero(matches(batch.column(column)))
             for i in map(int, where[: MAX_LOCATIONS - len(locations)]):
+                id_ = None if episode == ADDED["episode_id"] else ids[i].as_py()
                 logged = int(position[i]) if step is None else batch.column(step)[i].as_py()
-                locations.append((ids[i].as_py(), logged))
+                locations.append((id_, first + i if id_ is None else logged))
+            first += len(ids)
             count += len(where)
     return describe_rows(count, locations)
