@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -51,6 +52,18 @@ def json_text(value: Any, default: Callable[[Any], Any] | None = None) -> str:
 def _escape(line: str) -> str:
     """Return JSON without characters that cannot be printed."""
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
+
+
+def saved_kind(start: bytes) -> str | None:
+    """Return the kind of result that a file of JSON holds, by its first bytes; None if none.
+
+    Examples
+    --------
+    >>> saved_kind(b'{"kind": "saddleback ranking", "schema": 1}'), saved_kind(b'{"reward": 1}')
+    ('ranking', None)
+    """
+    match = re.match(rb'\s*\{\s*"kind":\s*"saddleback ([a-z]+)"', start)
+    return None if match is None else match[1].decode()
 
 
 def invalid_place(error: Exception) -> str:

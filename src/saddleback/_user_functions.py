@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sysconfig
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -113,6 +116,35 @@ def check_rows(
             "the range or the order of the batch."
         )
     return recheck
+
+
+def describe_error(error: BaseException) -> str:
+    """Return an error of the user's code, with file and line where its own code raised it.
+
+    Examples
+    --------
+    >>> describe_error(KeyError("hr"))
+    "KeyError: 'hr'"
+    """
+    text = f"{type(error).__name__}: {error}"
+    frames: list[traceback.FrameSummary] = []
+    cause: BaseException | None = error
+    while cause is not None:
+        frames += traceback.extract_tb(cause.__traceback__)
+        cause = cause.__cause__
+    own = [frame for frame in frames if _is_of_the_user(frame.filename)]
+    return f"{text} ({Path(own[-1].filename).name} line {own[-1].lineno})" if own else text
+
+
+LIBRARIES = (
+    str(Path(__file__).resolve().parent),
+    *(str(Path(sysconfig.get_paths()[name]).resolve()) for name in ("stdlib", "purelib")),
+)
+"""Folders of code that is not the user's."""
+
+
+def _is_of_the_user(file: str) -> bool:
+    return not file.startswith("<") and not str(Path(file).resolve()).startswith(LIBRARIES)
 
 
 def nothing_to_recheck() -> None:

@@ -148,6 +148,48 @@ def test_columns_that_are_no_categories_are_refused():
         Log(rows, observations=["hr", "ward"], categorical=["wrad"])
 
 
+def ages(*others, n=150, values=10):
+    """Return rows of one episode whose ages are text, the last of them ``others``."""
+    data = without("obs_0", "obs_1", data=columns([n], "terminated", mu=False))
+    numbers = (30 + np.arange(n) % values).astype(str).astype(object)
+    numbers[n - len(others) :] = others
+    return data | {"age": pa.array(numbers.tolist())}
+
+
+@pytest.mark.parametrize(
+    ("rows", "where"),
+    [
+        (ages("?"), "'?' among numbers in 1 row (episode 10 step 149). Leave it"),
+        (ages("?", values=120), "'?' among numbers in 1 row (episode 10 step 149). Leave it"),
+        (ages("?", values=2), "'?' among numbers in 1 row (episode 10 step 149). Leave it"),
+        (
+            ages("-", "?", "?", "?"),
+            "'-', '?' among numbers in 4 rows (first: episode 10 step 146). Leave them",
+        ),
+        (
+            ages(*"abcde"),
+            "'a', 'b', 'c', … among numbers in 5 rows (first: episode 10 step 145). Leave them",
+        ),
+    ],
+)  # fmt: skip
+def test_a_few_texts_do_not_make_numbers_categories(rows, where):
+    with error_matching(LogError, f"E142 observation column 'age' contains {where} empty"):
+        Log(rows, observations=["age"]).dimensions  # noqa: B018
+
+
+def test_codes_with_texts_are_categories():
+    mixed = ages(*["3a", "3b", "7c", "8d"] * 10, values=3)
+    assert Log(mixed, observations=["age"]).dimensions == 7
+    declared = Log(ages("?", values=20), observations=["age"], categorical=["age"])
+    assert declared.dimensions == 21
+    (finding,) = [f for f in declared.summary().findings if f.code == "W157"]
+    assert ": age=?, age=30, age=31, " in str(finding)  # texts are not among those left out
+    diagnoses = [f"E{k}" for k in range(100, 200)]
+    assert Log(ages(*diagnoses[:90]), observations=["age"]).dimensions == 100
+    with error_matching(LogError, "has more than 100 different values, such as 'E100', too many"):
+        Log(ages(*diagnoses), observations=["age"]).dimensions  # noqa: B018
+
+
 def test_text_actions_that_are_numbers_are_sorted_as_numbers():
     n = 13
     data = columns([n], "terminated", mu=False)
@@ -161,6 +203,23 @@ def test_text_actions_that_are_numbers_are_sorted_as_numbers():
     assert str(finding).startswith("W148 actions are sorted as numbers: 0='0', 1='2.5', 2='10'. ")
     mixed = Log(data | {"action": np.array(["2", "10", "none"])[np.arange(n) % 3]})
     assert mixed.action_names == ("10", "2", "none")
+
+
+def test_names_that_differ_only_in_case_or_spaces_are_reported():
+    data = columns([12], "terminated", mu=False)
+    drugs = np.array(["A", "a", "b", "b "])[np.arange(12) % 4]
+    wards = np.array(["er", "ICU", "icu"])[np.arange(12) % 3]
+    rows = data | {"action": drugs, "ward": wards}
+    texts = [str(f) for f in Log(rows, ["ward"]).summary().findings if f.code == "W159"]
+    rest = ", which differ only in case or spaces. If they mean the same, give them one name."
+    assert texts == [
+        f"W159 column 'action' contains 'A' and 'a'; 'b' and 'b '{rest}",
+        f"W159 observation column 'ward' contains 'ICU' and 'icu'{rest}",
+    ]
+    log = Log(
+        rows, ["ward"], actions=["a", "A", "b", "b "], categorical={"ward": ["er", "icu", "ICU"]}
+    )
+    assert "W159" not in [finding.code for finding in log.summary().findings]
 
 
 def test_integer_actions_can_be_listed_by_their_numbers(tmp_path):

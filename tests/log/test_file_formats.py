@@ -168,6 +168,8 @@ def test_a_wrong_extension_is_recognised(writer, name, message, tmp_path):
         (b"PK\3\4xyz", "log.csv", "is a zip archive or an Excel workbook, which is not read. "
          "Extract it, or save the sheet as CSV."),
         (b'[{"a": 1}]', "log.json", "is a JSON array, which is not read. Write one object per"),
+        (b'{\n "kind": "saddleback evaluation"}', "r.json", "holds a result, not a log."),
+        (b'{"kind":"saddleback ranking"}', "r.json", "holds a saddleback ranking, not a log."),
         ("a,b\n1,2\n".encode("utf-16"), "log.csv", "is UTF-16 text, which is not read. Save it"),
         (gzip.compress(b"PAR1", mtime=0), "log.gz", "is a compressed Parquet file: decompress it"),
         (gzip.compress(b"a,b\n1,2\n", mtime=0)[:-9], "log.csv.gz", "cannot be read as CSV (Compre"),

@@ -45,6 +45,13 @@ CASES = {
         renamed(BARE | {"action": HOURS / 7}, action="dose"), {}, "E100",
         ("columns", {"action_0": "dose"}),
     ),
+    "in another case": (
+        renamed(BARE, reward="Profit"), {"columns": {"reward": "profit"}}, "E100",
+        ("columns", {"reward": "Profit"}),
+    ),
+    "observations in another case": (
+        OBSERVED, {"observations": ["HR", "WARD"]}, "E100", ("observations", ["hr", "ward"])
+    ),
     "misspelt": (renamed(BARE, reward="rewrad"), {}, "E100", ("columns", {"reward": "rewrad"})),
     "a flag by another name": (
         renamed(BARE, truncated="transferred"), {}, "E100",
@@ -228,6 +235,23 @@ def test_where_no_column_can_sort_shuffled_rows_none_is_named():
     assert by_code["E131"].message.endswith("or add a time to sort the rows by.")
 
 
+def test_messages_about_single_decisions_speak_of_rows():
+    data = without("episode_id", "step", "terminated", "truncated", "behavior_prob", data=BARE)
+    data = with_value("obs_1", [3], np.nan, data)
+    log = Log(data, bandit=True)
+    assert [str(finding) for finding in log.summary().findings] == [
+        "E120 obs_1 is NaN in 1 row (row 3). Fill in the value, or drop such rows: "
+        'drop_bad="episode".',
+        "W106 the log has no propensities: only DM and Marginal DR need none. Add behavior_prob, "
+        "or estimate it: estimate_behaviour(log).",
+    ]
+    dropped = log.with_options(drop_bad="episode").summary().findings
+    assert "W121 dropped 1 row with NaN or infinities." in map(str, dropped)
+    ages = np.array([*map(str, range(30, 41)), "?"])
+    with error_matching(LogError, "'?' among numbers in 1 row (row 11)."):
+        Log(data | {"age": ages}, ["age"], bandit=True).dimensions  # noqa: B018
+
+
 @pytest.mark.parametrize("options", [{}, {"order_by": "step"}])
 def test_propensities_by_another_name_are_pointed_out(options):
     data = renamed(BARE, behavior_prob="pscore")
@@ -406,21 +430,53 @@ def test_a_log_of_one_episode_does_not_speak_of_most():
     assert finding.message.endswith("The only episode has such rows.")
 
 
-def test_a_text_among_measurements_is_no_category():
-    column = np.array([f"{x / 8}" for x in range(11)] + ["?"])
-    data = without("next_obs_0", "next_obs_1", data=BARE) | {"obs_1": column}
-    (finding,) = errors(data)
-    assert str(finding) == (
-        "E142 observation column 'obs_1' contains '?' among numbers: leave the value out if it is "
-        'missing. Or list the observations without it: observations=["obs_0"].'
-    )
-    assert not errors(data | {"obs_1": np.array([f"{x}" for x in range(11)] + ["V58"])})
+def test_a_text_among_numbers_is_no_category():
+    data = without("next_obs_0", "next_obs_1", data=BARE)
+    for numbers in (np.arange(11) / 8, np.arange(30, 41)):
+        column = np.array([*map(str, numbers), "?"])
+        (finding,) = errors(data | {"obs_1": column})
+        assert str(finding) == (
+            "E142 observation column 'obs_1' contains '?' among numbers in 1 row (episode 12 step "
+            "3). Leave it empty, or list the column as categorical if these are codes: "
+            'categorical=["obs_1"].'
+        )
+        followed = Log(data | {"obs_1": column}, **{finding.fix.parameter: finding.fix.value})
+        assert not followed.summary().errors
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        (
+            "behavior_prob", ["60%", "5.5 %"],
+            "contains text, such as '5.5 %'; probabilities must be numbers. Remove the percent "
+            "signs, and divide by 100.",
+        ),
+        (
+            "reward", ["€ -0.10", "12.00"],
+            "contains text, such as '€ -0.10'; rewards must be numbers. Remove the currency.",
+        ),
+        ("behavior_prob", ["60%", "often"], "contains text; probabilities must be numbers."),
+    ],
+)  # fmt: skip
+def test_numbers_with_symbols_are_shown(name, values, message):
+    (finding,) = errors(BARE | {name: np.array(values * 6)})
+    assert str(finding) == f"E143 column {name!r} {message}"
 
 
 def test_files_that_share_some_observations():
     one, other = pa.table(BARE), pa.table(without("obs_1", "next_obs_1", data=BARE))
     sources = [Log(table).sources[0] for table in (one, other)]
     with error_matching(LogError, 'Or list those that all have: observations=["obs_0"].'):
+        Log(sources)
+
+
+def test_a_column_by_another_name_in_one_file_is_named():
+    one, other = pa.table(BARE), pa.table(renamed(BARE, reward="Reward"))
+    sources = [Log(one).sources[0], Log(other, columns={"reward": "Reward"}).sources[0]]
+    with error_matching(
+        LogError, "reward is double in the first, missing in the second, which has 'Reward'."
+    ):
         Log(sources)
 
 

@@ -161,3 +161,20 @@ def test_uncovered_actions_are_an_error_unless_allowed():
     zero = with_value("action", [3], 0, with_value("behavior_prob", [3], 0.5, zero))
     with error_matching(LogError, "2.8% of its probability (action '2' in 1 row)"):
         Statistics.of(Log(zero), GES(0.5), "uniform", features=POLYNOMIAL, gamma=0.9)
+
+
+def named(signs: dict):
+    return signs["sofa"]
+
+
+def writing(observations):
+    observations[:] = 0
+
+
+def test_an_error_of_a_policy_names_its_line():
+    log = Log(good())
+    lines = {f: f.__code__.co_firstlineno + 1 for f in (named, writing)}
+    with error_matching(LogError, "E144 ", f"(test_policy_query.py line {lines[named]})"):
+        as_target(named, log).at(np.zeros((2, 2)), 3)
+    with error_matching(errors.InvalidParameter, "E144 target 'writing' policy: writing writes"):
+        as_target(writing, log).at(np.zeros((2, 2)), 3)

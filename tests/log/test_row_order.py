@@ -79,7 +79,10 @@ def test_dates_with_dots_begin_with_the_day():
     by_day = content(Log(shuffled(good() | {"at": days}), order_by="at"))
     assert_same_content(by_day, content(Log(rows, order_by="step")))
     slashes = np.array([day.replace(".", "/") for day in days])
-    with error_matching(LogError, "E143 column 'at' contains text"):
+    with error_matching(
+        LogError, "E143 column 'at' contains '01/01/2026 10:00': rows can be ordered by", "10:00. "
+        "With slashes, the month may come before the day or after it. Convert it",
+    ):  # fmt: skip
         Log(good() | {"at": slashes}, order_by="at")
 
 
@@ -87,7 +90,7 @@ def test_a_text_that_is_no_time_is_refused_wherever_it_is(monkeypatch):
     monkeypatch.setattr(row_source, "BATCH", 5)
     times = np.array(["2026-04-03 10:00"] * 11 + ["soon"])
     log = Log(good() | {"at": times}, order_by="at")
-    with error_matching(LogError, "E143 column 'at' contains text: rows can be ordered by numbers"):
+    with error_matching(LogError, "E143 column 'at' contains 'soon': rows can be ordered by"):
         content(log)
 
 
@@ -99,6 +102,40 @@ def test_files_are_sorted_together(tmp_path):
     assert isinstance(log.sources[0], SortedSource)
     assert_same_content(content(log), content(Log(expected(mixed()))))
     assert log.with_options(min_prob=1e-9).sources[0] is log.sources[0]
+
+
+def in_files(folder, *parts):
+    """Write parts of a log to files, and return it, sorted by time."""
+    for i, part in enumerate(parts):
+        pyarrow.csv.write_csv(pa.table(part), folder / f"{i}.csv")
+    return Log([folder / f"{i}.csv" for i in range(len(parts))], order_by="at")
+
+
+def continued(log):
+    """Return the warnings about episodes that continue in another file."""
+    return [str(finding) for finding in log.summary().findings if finding.code == "W136"]
+
+
+@pytest.mark.parametrize("memory", [1 << 20, 16])
+def test_files_that_number_their_episodes_anew_are_reported(memory, tmp_path, monkeypatch):
+    monkeypatch.setattr(sorted_rows, "MEMORY_ROWS", memory)
+    rows = without("step", "terminated", "truncated", data=good(mu=False))
+    rows |= {"terminated": np.zeros(12, bool), "truncated": np.zeros(12, bool)}
+    at = np.datetime64("2026-01-01T00:00:00") + np.arange(12)
+    ids = [f"S{i:02}" for i in rows["episode_id"]]
+    first, second = (rows | {"at": at + 3600 * k, "episode_id": ids} for k in (0, 1))
+    (warning,) = continued(in_files(tmp_path, first, second))
+    assert warning == (
+        f"W136 3 episodes (first: S10 in {tmp_path}/0.csv and {tmp_path}/1.csv) continue in "
+        "another file after an unusual pause, and are read as one. If the files number their "
+        "episodes anew, make the ids distinct."
+    )
+    both = {name: np.concatenate([first[name], second[name]]) for name in first}
+    assert not continued(Log(both, order_by="at"))  # one table
+    shards = [{name: column[k::2] for name, column in both.items()} for k in (0, 1)]
+    assert not continued(in_files(tmp_path, *shards))  # of which the rows overlap
+    months = [{n: column[part] for n, column in both.items()} for part in (slice(6), slice(6, 12))]
+    assert not continued(in_files(tmp_path, *months))  # after the usual pause
 
 
 def test_temporary_files_are_removed_with_the_log(monkeypatch, tmp_path):
@@ -132,15 +169,24 @@ def test_rows_of_equal_time_keep_their_order_and_are_counted():
 def test_columns_that_cannot_order_rows_are_refused():
     with error_matching(LogError, "E100 column 'at', by which rows are to be ordered, is missing."):
         Log(good(), order_by="at")
-    with error_matching(LogError, "E143 column 'at' contains text: rows can be ordered by numbers"):
+    with error_matching(LogError, "E143 column 'at' contains '3/4/2026': rows can be ordered by"):
         Log(good() | {"at": np.array(["3/4/2026"] * 12)}, order_by="at")
     for missing in (np.nan, None):
         log = Log(with_value("at", [3], missing, good() | {"at": np.arange(12.0)}), order_by="at")
         with error_matching(
-            LogError, "E121 at has no value in 1 row: they cannot be ordered. Fill in the values, "
-            'or sort by another column: order_by="step".',
+            LogError, "E121 at has no value in 1 row (row 3): they cannot be ordered. Fill in the "
+            'values, or sort by another column: order_by="step".',
         ):  # fmt: skip
             content(log)
+
+
+@pytest.mark.parametrize("memory", [1 << 20, 5])
+@pytest.mark.parametrize("flag", ["terminated", "episode_id"])
+def test_rows_are_numbered_as_in_the_log_also_if_they_are_sorted(flag, memory, monkeypatch):
+    monkeypatch.setattr(sorted_rows, "MEMORY_ROWS", memory)
+    data = good() | {"at": np.arange(12)[::-1]}
+    log = Log(with_value(flag, [1, 2], None, data), order_by="at")
+    assert f"E121 {flag} has no value in 2 rows (rows 2, 1)." in errors_of(log)
 
 
 @pytest.mark.parametrize("flag", ["terminated", "truncated"])
@@ -156,6 +202,23 @@ def test_ends_that_are_not_logged_are_marked(flag, segment):
     assert "3 episodes marked as ended on the last row" in summary.text
     other = Log(without("truncated", data=data), episodes_end="truncated", segment=segment)
     assert_same_content(content(other), content(Log(data, segment=segment)))
+
+
+def test_truncated_may_be_missing_if_all_episodes_terminated(tmp_path):
+    data = columns([3, 1, 5], "terminated", mu=False)
+    log = Log(without("truncated", data=data))
+    assert_same_content(content(log), content(Log(data)))
+    assert_same_content(content(Log(log.write_repaired(tmp_path / "l.parquet"))), content(log))
+    with pytest.raises(LogError) as caught:
+        Log(without("truncated", "reward", data=data))
+    assert "truncated" not in str(caught.value)
+    ended = data["terminated"] & (data["episode_id"] > 10)
+    assert errors_of(Log(without("truncated", data=data | {"terminated": ended}))) == (
+        "E100 column 'truncated' is missing (True on the last row of an episode that was cut "
+        "short, False elsewhere). The log has episode_id, step, obs_0, obs_1, action, reward, "
+        "terminated, next_obs_0, next_obs_1, behavior_prob. Add or map it. If all other episodes "
+        'end in this way: episodes_end="truncated".'
+    )
 
 
 def test_only_ends_without_a_flag_are_marked():

@@ -236,6 +236,12 @@ def test_a_policy_for_other_actions_is_rejected(log):
         as_target("pump:0.8", log).at(OBSERVATIONS, 2)
 
 
+def test_the_policy_for_mountain_car_is_refused_on_other_logs(log):
+    needs = "is a policy for MountainCar, of 2 observation columns, position and velocity, and 3"
+    with error_matching(errors.InvalidParameter, f"target 'pump:0.8' {needs} actions; the log has"):
+        as_target("pump:0.8", log.with_options(observations=["obs_0"]))
+
+
 # Fingerprints differ between policies.
 
 

@@ -259,6 +259,7 @@ def test_only_checks_of_decisions(result):
     ("options", "message"),
     [
         ({"horizon": 3}, "horizon does not apply to single decisions"),
+        ({"gamma": "x"}, "evaluate: gamma must be a number in .* got 'x'"),
         ({"rule": "GTB:0.5"}, "rule does not apply"),
         ({"ridge": 0.1}, "ridge does not apply"),
         ({"methods": ["fqe"]}, "unknown method for single decisions 'fqe'"),

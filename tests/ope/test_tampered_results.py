@@ -317,6 +317,8 @@ def test_damaged_statistics(command, damage, complaint, content, tmp_path, monke
             "day.stats holds statistics, not a log: use saddleback evaluate, rank or",
         ),
         ("stats day.stats --target uniform --gamma 0.9 --out x", "holds statistics, not a log"),
+        ("check day.json", "day.json holds a result, not a log: use saddleback explain day.json."),
+        ("rank day.json --target uniform", "day.json holds a result, not a log: use saddleback"),
         ("evaluate nix.stats", "cannot read nix.stats: No such file or directory."),
         ("report day.stats", "saddleback evaluate day.stats --report FILE."),
         ("explain day.stats", "day.stats holds statistics, not a result. Use saddleback evaluate"),
@@ -332,6 +334,7 @@ def test_wrong_kinds_of_files_are_named(words, complaint, content, tmp_path, mon
     monkeypatch.chdir(tmp_path)
     with (tmp_path / "day.stats").open("wb") as file:
         np.savez(file, **content)
+    (tmp_path / "day.json").write_text('{\n "kind": "saddleback evaluation",\n "schema": 1\n}\n')
     sb.collect(sb.problems.mountain_car(), episodes=1, rng=0, out="log.parquet")
     (tmp_path / "day.npz").write_bytes(b"\x80\x04K\x01.")
     assert complaint in error_text(run(*words.split()))

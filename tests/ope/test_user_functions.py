@@ -59,7 +59,8 @@ FAULTS = [
 
 
 def refused(fault, place):
-    return pytest.raises(InvalidParameter, match=f"^{place}: {fault}")
+    code = "E144 " if place.endswith("policy") else ""
+    return pytest.raises(InvalidParameter, match=f"^{code}{place}: {fault}")
 
 
 @dataclass

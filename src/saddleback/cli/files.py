@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from saddleback._json import saved_kind
 from saddleback._paths import check_writable, expand_pattern, log_files
 from saddleback.errors import Fix, InvalidParameter
 
@@ -79,6 +80,15 @@ def file_kind(path: str | os.PathLike[str]) -> str | None:
         return None
     has_suffix = Path(path).suffix == ".stats"
     return "statistics" if has_suffix or magic == b"PK\3\4" else None
+
+
+def holds_result(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a saved result, as `saddleback explain` reads it."""
+    try:
+        with Path(path).open("rb") as file:
+            return saved_kind(file.read(1000)) == "evaluation"
+    except OSError:
+        return False
 
 
 def statistics_files(files: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from saddleback.cli.files import file_kind, statistics_files
+from saddleback.cli.files import file_kind, holds_result, statistics_files
 from saddleback.cli.lists import LIST, complete_column
 from saddleback.cli.options import together
 from saddleback.cli.progress import write_line
@@ -42,6 +42,10 @@ class LogFiles:
             if file_kind(name) == "statistics":
                 raise InvalidParameter(
                     f"{name} holds statistics, not a log: use saddleback evaluate, rank or merge."
+                )
+            if holds_result(name):
+                raise InvalidParameter(
+                    f"{name} holds a result, not a log: use saddleback explain {name}."
                 )
         from saddleback.log import Log, estimate_behaviour
 

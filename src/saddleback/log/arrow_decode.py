@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,10 @@ import pyarrow.compute as pc
 from saddleback._typing import BoolArray, FloatArray, IntArray
 from saddleback.log.categories import one_hot
 from saddleback.log.column_types import decode_dictionary, is_text
+from saddleback.log.decision_rows import ADDED
 from saddleback.log.diagnostics import MAX_LOCATIONS, Finding, Location, LogError
+from saddleback.log.row_locations import EpisodePositions
+from saddleback.log.row_source import RowSource
 from saddleback.log.text_rewards import decode_rewards
 
 if TYPE_CHECKING:
@@ -51,14 +54,15 @@ class DecodedRows:
     # Values that the arrays cannot represent: by role, which rows of a column are missing, and the
     # unknown actions.
     invalid: dict[str, Any]
+    are_decisions: bool = False  # whether each row is an episode, which the log gives no id
 
     def __len__(self) -> int:
         return len(self.rewards)
 
     def location(self, i: int) -> Location:
-        """Return the episode and step of a row."""
+        """Return the episode and step of a row; None and its number if it has no episode."""
         episode = self.ids[int(i)].as_py()
-        if episode is None:
+        if episode is None or self.are_decisions:
             return None, self.first + int(i)
         step = self.position[i] if self.step is None else self.step[i]
         return episode, int(step)
@@ -76,10 +80,13 @@ class DecodedRows:
             for name in ARRAYS
         }
         tables = {name: table[index] for name, table in self.tables.items()}
-        return DecodedRows(self.first + shift, ids, **arrays, tables=tables, invalid={})
+        return DecodedRows(
+            self.first + shift, ids, **arrays, tables=tables, invalid={},
+            are_decisions=self.are_decisions,
+        )  # fmt: skip
 
 
-ARRAYS = tuple(field.name for field in fields(DecodedRows))[2:-2]
+ARRAYS = tuple(field.name for field in fields(DecodedRows))[2:-3]
 """Fields that are arrays, or None."""
 
 
@@ -96,7 +103,9 @@ def join(one: DecodedRows | None, other: DecodedRows) -> DecodedRows:
         name: np.concatenate([table, other.tables[name]]) for name, table in one.tables.items()
     }
     ids = pa.concat_arrays([one.ids, other.ids])
-    return DecodedRows(one.first, ids, **arrays, tables=tables, invalid={})
+    return DecodedRows(
+        one.first, ids, **arrays, tables=tables, invalid={}, are_decisions=one.are_decisions
+    )
 
 
 class Decoder:
@@ -107,16 +116,13 @@ class Decoder:
         self._numbers_are_names = action_numbers(self._actions) is not None
         self._tables = [name for name in tables if name in log.roles.tables]
         self._categories, self._reward_values = log.categories, log.reward_values
-        self._row, self._last_id, self._length = 0, None, 0
+        self._row, self._positions = 0, EpisodePositions()
 
     def __call__(self, batch: Any) -> DecodedRows:
         """Decode the next batch."""
         names, roles = self._roles.names, self._roles
         ids = decode_dictionary(batch.column(names["episode_id"]))
-        starts = self._episode_starts(ids)
-        index = np.arange(len(ids))
-        start = np.maximum.accumulate(np.where(starts, index, -1))
-        position = np.where(start >= 0, index - start, index + self._length)
+        starts, position = self._positions.add(ids)
         invalid: dict[str, Any] = {}
         step = None
         if "step" in names:
@@ -143,15 +149,14 @@ class Decoder:
             actions=self._actions_of(batch, invalid),
             # A copy: Arrow's memory is read-only, which compiled kernels treat as another type.
             rewards=self._rewards(batch.column(names["reward"])).copy(),
-            terminated=_flags(batch, names.get("terminated")),
-            truncated=_flags(batch, names.get("truncated")),
+            terminated=decode_flags(batch, names.get("terminated")),
+            truncated=decode_flags(batch, names.get("truncated")),
             propensity=propensity,
             tables={name: self._matrix(batch, roles.tables[name]) for name in self._tables},
             invalid=invalid,
+            are_decisions=names["episode_id"] == ADDED["episode_id"],
         )
         self._row += len(ids)
-        self._last_id = ids[-1].as_py()
-        self._length = int(position[-1]) + 1
         return rows
 
     def decisions(self, batch: Any) -> tuple[FloatArray, IntArray]:
@@ -160,16 +165,6 @@ class Decoder:
         actions = self._actions_of(batch, {})
         valid = np.isfinite(states).all(axis=1) & (actions >= 0)
         return (states, actions) if valid.all() else (states[valid], actions[valid])
-
-    def _episode_starts(self, ids: Any) -> BoolArray:
-        """Whether the episode of each row differs from that of the previous row."""
-        starts = np.ones(len(ids), dtype=np.bool_)
-        if len(ids) > 1:
-            changed = pc.not_equal(ids[1:], ids[:-1])
-            starts[1:] = changed.fill_null(True).to_numpy(zero_copy_only=False)
-        if self._last_id is not None:
-            starts[0] = ids[0].as_py() != self._last_id
-        return starts
 
     def _rewards(self, column: Any) -> FloatArray:
         rewards = decode_rewards(column, self._reward_values)
@@ -247,7 +242,7 @@ def as_floats(column: Any) -> FloatArray:
     return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
-def _flags(batch: Any, name: str | None) -> BoolArray:
+def decode_flags(batch: Any, name: str | None) -> BoolArray:
     """Return flags, False where the value or the column is missing."""
     if name is None:
         return np.zeros(batch.num_rows, dtype=np.bool_)
@@ -262,6 +257,26 @@ def _flags(batch: Any, name: str | None) -> BoolArray:
     for value in flags[(flags != 0) & (flags != 1)][:1]:
         raise _not_a_flag(name, int(value))
     return flags.astype(np.bool_)
+
+
+def without_needless_flags(
+    findings: Sequence[Finding], sources: Sequence[RowSource], columns: Mapping[str, str]
+) -> list[Finding]:
+    """Return errors about columns, without that of a missing ``truncated`` if all terminated."""
+    others = [one for one in findings if not one.message.startswith("column 'truncated' is miss")]
+    names = [columns.get(role, role) for role in ("episode_id", "terminated")]
+    if len(others) == len(findings) or not {*names} <= {*sources[0].schema.names}:
+        return list(findings)
+    every, ended = set[Any](), set[Any]()
+    try:
+        for source in sources:
+            for batch in source.batches(names):
+                ids = decode_dictionary(batch.column(0))
+                every.update(pc.unique(ids).to_pylist())
+                ended.update(pc.unique(ids.filter(decode_flags(batch, names[1]))).to_pylist())
+    except (LogError, pa.ArrowException):  # columns that have errors of their own
+        return list(findings)
+    return others if every == ended else list(findings)
 
 
 def _flags_of_text(column: Any, name: str) -> Any:

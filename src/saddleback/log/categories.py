@@ -11,24 +11,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from saddleback._typing import FloatArray
+from saddleback._typing import BoolArray, FloatArray
 from saddleback.errors import Fix
 from saddleback.log.column_types import decode_dictionary
 from saddleback.log.diagnostics import Finding, LogError
 from saddleback.log.likely_columns import without_column
-from saddleback.log.row_source import RowSource
+from saddleback.log.row_locations import find_rows
+
+if TYPE_CHECKING:
+    from saddleback.log.log import Log
 
 MAX_CATEGORIES = 100
 """Largest number of different values of a column."""
 
 MAX_TEXTS, LEAST_NUMBERS = 3, 10
 """Different texts and numbers with which a column is taken as one of numbers."""
+
+FEW_ROWS, LEAST_DIFFERENT = 0.05, 2
+"""Rows with texts for each with a number, and different numbers, with which it is, too."""
 
 MISSING = "missing"
 """Category of rows without a value."""
@@ -74,57 +80,111 @@ def are_numbers(names: Iterable[str]) -> bool:
         return False
 
 
-def text_among_numbers(values: Iterable[str]) -> str | None:
-    """Return a text that makes a column of measurements one of text, such as "?"; usually None.
+class ColumnValues:
+    """Different values of a column, read as text, and how many of its rows hold numbers.
 
     Examples
     --------
-    >>> text_among_numbers(["?", *(f"{k / 8}" for k in range(20))])
-    '?'
-    >>> text_among_numbers(["er", "icu", "4.5"])
+    >>> ages = ColumnValues()
+    >>> ages.add(pa.array([*map(str, range(30, 40)), "?", None]))
+    >>> ages.texts, ages.holds_numbers
+    ({'?': 1}, True)
+    >>> wards = ColumnValues()
+    >>> wards.add(pa.array(["1", "2", "3a", "3b"] * 10))
+    >>> wards.holds_numbers
+    False
     """
-    values = list(values)
-    texts = [value for value in values if not are_numbers([value])]
-    numbers = [float(value) for value in values if value not in texts]
-    real = any(number % 1 for number in numbers)
-    if not real or not 0 < len(texts) <= MAX_TEXTS or len(numbers) < LEAST_NUMBERS:
-        return None
-    return min(texts)
+
+    def __init__(self) -> None:
+        # Number of rows with each value that is no number; numbers, not all if there are too many.
+        self.texts: dict[str, int] = {}
+        self.numbers: set[str] = set()
+        self.has_missing = False
+        self._in_numbers = 0  # rows with numbers
+
+    def add(self, column: Any) -> None:
+        """Add the next rows."""
+        self.has_missing |= column.null_count > 0
+        counted = pc.value_counts(as_text(column).drop_null())
+        pairs = (counted.field(name).to_pylist() for name in ("values", "counts"))
+        for value, count in zip(*pairs, strict=True):
+            if not are_numbers([value]):
+                self.texts[value] = self.texts.get(value, 0) + count
+                continue
+            self._in_numbers += count
+            if len(self.numbers) <= MAX_CATEGORIES:
+                self.numbers.add(value)
+
+    @property
+    def values(self) -> set[str]:
+        """The different values; of numbers not all if there are too many."""
+        return self.numbers | set(self.texts)
+
+    @property
+    def too_many(self) -> bool:
+        """Whether there are more values than a column of categories may have."""
+        return len(self.numbers) + len(self.texts) > MAX_CATEGORIES
+
+    @property
+    def holds_numbers(self) -> bool:
+        """Whether nearly all values are numbers, or nearly all rows have one, but not all."""
+        in_texts = sum(self.texts.values())
+        few_texts = len(self.texts) <= MAX_TEXTS and len(self.numbers) >= LEAST_NUMBERS
+        few_rows = in_texts <= max(1, FEW_ROWS * self._in_numbers)
+        different = len(self.numbers) >= LEAST_DIFFERENT and self._in_numbers >= LEAST_NUMBERS
+        return bool(self.texts) and (few_texts or (few_rows and different))
 
 
-def find_categories(
-    sources: Sequence[RowSource],
-    columns: Sequence[str],
-    declared: Mapping[str, Sequence[str]],
-    observations: Sequence[str] = (),
-) -> Categories:
-    """Return the values of categorical columns: as declared, or all that occur, in order.
+def find_categories(log: Log) -> Categories:
+    """Return the values of a log's categorical columns: as declared, or all that occur, in order.
 
-    ``observations`` are all columns of the observation, for the fix of an error.
+    Columns of numbers with a few texts are refused unless they are declared.
     """
-    values: dict[str, set[Any]] = {name: set() for name in columns if name not in declared}
-    for source in sources if values else ():
-        for batch in source.batches(list(values)):
-            for name, seen in values.items():
-                seen |= set(pc.unique(as_text(batch.column(name))).to_pylist())
-                if len(seen) > MAX_CATEGORIES:
-                    message = (
-                        f"observation column {name!r} has more than {MAX_CATEGORIES} different "
-                        f"values, such as {min(map(str, seen - {None}))!r}, too many for "
-                        "categories: encode it as numbers."
-                    )
-                    raise LogError(Finding("E142", message, without_column(name, observations)))
-    categories = {name: tuple(map(str, names)) for name, names in declared.items()}
-    for name, seen in values.items():
-        if text := text_among_numbers(seen - {None}):
-            message = (
-                f"observation column {name!r} contains {text!r} among numbers: leave the value out "
-                "if it is missing."
-            )
-            raise LogError(Finding("E142", message, without_column(name, observations)))
-        missing = (MISSING,) if None in seen and MISSING not in seen else ()
-        categories[name] = sorted_names(seen - {None}) + missing
+    declared = log.categorical or ()
+    listed = declared if isinstance(declared, Mapping) else {}
+    columns = {name: ColumnValues() for name in log.roles.categorical if name not in listed}
+    for source in log.sources if columns else ():
+        for batch in source.batches(list(columns)):
+            for name, values in columns.items():
+                values.add(batch.column(name))
+                if len(values.texts) > MAX_CATEGORIES or (values.too_many and name in declared):
+                    raise _too_many(log, name, values)
+    categories = {name: tuple(map(str, names)) for name, names in listed.items()}
+    for name, values in columns.items():
+        if name not in declared and values.holds_numbers:
+            raise _text_among_numbers(log, name, values)
+        if values.too_many:
+            raise _too_many(log, name, values)
+        missing = (MISSING,) if values.has_missing and MISSING not in values.values else ()
+        categories[name] = sorted_names(values.values) + missing
     return categories
+
+
+def _too_many(log: Log, name: str, values: ColumnValues) -> LogError:
+    message = (
+        f"observation column {name!r} has more than {MAX_CATEGORIES} different values, such as "
+        f"{min(values.texts or values.numbers)!r}, too many for categories: encode it as numbers."
+    )
+    return LogError(Finding("E142", message, without_column(name, log.roles.observations)))
+
+
+def _text_among_numbers(log: Log, name: str, values: ColumnValues) -> LogError:
+    texts, names = sorted(values.texts), log.roles.names
+    shown = ", ".join(map(repr, texts[:MAX_TEXTS])) + ", …" * (len(texts) > MAX_TEXTS)
+    rows = find_rows(log.sources, names["episode_id"], names.get("step"), name, _is_text)
+    message = f"observation column {name!r} contains {shown} among numbers in {rows}."
+    what = "it" if sum(values.texts.values()) == 1 else "them"
+    advice = f"Leave {what} empty, or list the column as categorical if these are codes"
+    fix = Fix(advice, "categorical", [*(log.categorical or ()), name])
+    return LogError(Finding("E142", message, fix))
+
+
+def _is_text(column: Any) -> BoolArray:
+    """Return which values of a column of text are no numbers."""
+    values = as_text(column).to_pylist()
+    return np.array(
+        [value is not None and not are_numbers([value]) for value in values], dtype=bool
+    )
 
 
 def as_text(column: Any) -> Any:

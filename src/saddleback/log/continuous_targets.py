@@ -19,7 +19,7 @@ import numpy as np
 
 from saddleback._plugins import USER_ERRORS, load
 from saddleback._typing import FloatArray
-from saddleback._user_functions import ImpureFunction, Recheck, call, check_rows
+from saddleback._user_functions import ImpureFunction, Recheck, call, check_rows, describe_error
 from saddleback.errors import InvalidParameter
 from saddleback.features.action_distribution import (
     DRAWS,
@@ -64,7 +64,7 @@ class ContinuousTarget(Target):
         states = segment.observations[:256]
         actions = self.actions(states)
         if isinstance(actions, GaussianActions):
-            return check_rows(f"target {self.name!r} policy", self._numbers, states, self.form)
+            return check_rows(f"E144 target {self.name!r} policy", self._numbers, states, self.form)
 
         points = actions.points
 
@@ -74,8 +74,8 @@ class ContinuousTarget(Target):
                 isinstance(repeated, SampledActions) and np.array_equal(points, repeated.points)
             ):
                 raise ImpureFunction(
-                    f"target {self.name!r} policy draws other actions with the same generator. All "
-                    "random numbers must come from its second argument, rng."
+                    f"E144 target {self.name!r} policy draws other actions with the same "
+                    "generator. All random numbers must come from its second argument, rng."
                 )
 
         recheck()
@@ -132,11 +132,11 @@ class ContinuousTarget(Target):
     def _call(self, function: Callable[..., Any], states: FloatArray, *others: Any) -> Any:
         named = with_columns(function, self.names)
         try:
-            return call(f"target {self.name!r} policy", partial(_apply, named, others), states)
+            return call(f"E144 target {self.name!r} policy", partial(_apply, named, others), states)
         except ImpureFunction:
             raise
         except USER_ERRORS as error:
-            message = f"target {self.name!r} policy failed: {type(error).__name__}: {error}"
+            message = f"target {self.name!r} policy failed: {describe_error(error)}"
             raise LogError(Finding("E144", message)) from error
 
     def _query(self, function: Callable[..., Any], states: FloatArray, *others: Any) -> FloatArray:

@@ -81,7 +81,8 @@ class ProblemCounter:
     of the first row.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, row_number: Callable[[int], int] = int) -> None:
+        self._row_number = row_number  # number in the log of a row that is read
         self._problems: dict[tuple[str, ...], tuple[int, list[Location], dict[str, Any]]] = {}
 
     @property
@@ -108,7 +109,11 @@ class ProblemCounter:
             kind = (key, *values)
             count, first, details = self._problems.get(kind) or (0, [], describe(int(where[0])))
             numbers = [(None, rows.first + int(i)) for i in where[:MAX_LOCATIONS]]
-            first = [*first, *(numbers if by_number else rows.locations(where))][:MAX_LOCATIONS]
+            locations = numbers if by_number else rows.locations(where)
+            first += [
+                (episode, self._row_number(number) if episode is None else number)
+                for episode, number in locations[: MAX_LOCATIONS - len(first)]
+            ]
             self._problems[kind] = (count + len(where), first, details)
 
     def findings(
@@ -130,7 +135,7 @@ class ProblemCounter:
             if key is None:
                 continue
             message, fix = messages[key]
-            rows = f"{format_rows(count)} ({_format_locations(count, locations)})"
+            rows = describe_rows(count, locations)
             more, episodes = (
                 f" (and {count - 1:,} more such {noun}{'s' * (count > 2)})" if count > 1 else ""
                 for noun in ("row", "episode")
@@ -143,6 +148,17 @@ class ProblemCounter:
                 fix = replace(fix, advice=fix.advice.format(**details), value=value)
             findings.append(Finding(key.split()[0], text, fix))
         return findings
+
+
+def describe_rows(count: int, locations: list[Location]) -> str:
+    """Return a number of rows, and where they or the first of them are.
+
+    Examples
+    --------
+    >>> describe_rows(2, [(7, 0), (7, 3)]), describe_rows(9, [(7, 0)])
+    ('2 rows (episode 7 steps 0, 3)', '9 rows (first: episode 7 step 0)')
+    """
+    return f"{format_rows(count)} ({_format_locations(count, locations)})"
 
 
 def _format_locations(count: int, locations: list[Location]) -> str:

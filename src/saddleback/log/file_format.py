@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from saddleback._json import saved_kind
 from saddleback._paths import usual_format
 from saddleback.log.diagnostics import Finding, LogError
 from saddleback.log.row_source import reading
@@ -99,6 +100,9 @@ def recognise(path: str) -> FileFormat:
     if text.startswith(b"["):
         fix = 'Write one object per line: frame.to_json(path, orient="records", lines=True).'
         raise LogError(Finding("E190", f"{path} is a JSON array, which is not read. {fix}"))
+    if (saved := saved_kind(text)) is not None:
+        result = "a result" if saved == "evaluation" else f"a saddleback {saved}"
+        raise LogError(Finding("E190", f"{path} holds {result}, not a log."))
     if re.match(rb'\{\s*("|\})', text):
         return FileFormat("json", compression)
     if usual == "csv" or _looks_like_csv(text):

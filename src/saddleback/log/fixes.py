@@ -15,7 +15,7 @@ from saddleback.log.likely_columns import (
     listed_columns,
     order_column,
 )
-from saddleback.log.missing_columns import likely_unused, map_propensities
+from saddleback.log.missing_columns import MissingColumns, likely_unused, map_propensities
 from saddleback.log.row_checks import RowChecks
 from saddleback.log.sorted_rows import SortedSource
 
@@ -120,6 +120,9 @@ class Fixes:
         of_reward = finding.message.startswith(f"{reward} is NaN in ")
         bad = checks.n_bad_episodes if of_reward else checks.n_bad_with_rewards
         few = 2 * bad <= checks.n_episodes
+        if self._log.bandit and finding.fix is not None and finding.fix.parameter == "drop_bad":
+            advice = "Fill in the value, or drop such rows"
+            return replace(finding, fix=replace(finding.fix, advice=advice))
         if few or finding.fix is None or finding.fix.parameter != "drop_bad":
             return finding
         which = "The only episode has" if checks.n_episodes == 1 else "Most episodes have"
@@ -147,6 +150,11 @@ class Fixes:
             return None
         advice = "Fill them in, or list only observations that have values"
         return Fix(advice, "observations", listed_columns(complete))
+
+    def missing_truncated(self) -> list[Finding]:
+        """Return the error of a log without a column that says which episodes were cut short."""
+        columns = MissingColumns(self._schema, self._log.roles.all_columns, None)
+        return columns.standard(["truncated"], {})
 
     def missing_propensities(self) -> Fix:
         """Return the fix of a log without propensities: a column that has them, or estimates."""

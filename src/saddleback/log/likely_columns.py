@@ -77,6 +77,21 @@ def words(name: str) -> set[str]:
     return set(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()))
 
 
+def closest_name(name: str, names: Iterable[str], cutoff: float = SIMILAR) -> str | None:
+    """Return the name most similar to another, in any case; None if none is.
+
+    Examples
+    --------
+    >>> closest_name("rewrad", ["Reward", "return"]), closest_name("PAGE", ["page", "PATH"])
+    ('Reward', 'page')
+    """
+    by_letters: dict[str, str] = {}
+    for one in names:
+        by_letters.setdefault(one.casefold(), one)
+    close = difflib.get_close_matches(name.casefold(), by_letters, n=1, cutoff=cutoff)
+    return by_letters[close[0]] if close else None
+
+
 def likely_column(role: str, name: str, columns: Sequence[str]) -> str | None:
     """Return the column that probably has a role: a similar name, or one with a word for it.
 
@@ -89,12 +104,11 @@ def likely_column(role: str, name: str, columns: Sequence[str]) -> str | None:
     >>> likely_column("behavior_prob", "behavior_prob", ["death_prob", "prob_treated"])
     'prob_treated'
     """
-    close = difflib.get_close_matches(name, columns, n=1, cutoff=SIMILAR)
-    named = [
+    named = (
         column for column in columns
         if NAMES.get(role, set()) & words(column) and not OTHERS.get(role, set()) & words(column)
-    ]  # fmt: skip
-    return next(iter([*close, *named]), None)
+    )  # fmt: skip
+    return closest_name(name, columns) or next(named, None)
 
 
 def order_column(schema: Any, *, without: str | None = None) -> str | None:

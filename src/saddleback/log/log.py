@@ -24,13 +24,14 @@ from saddleback.log.action_names import (
     logged_actions,
     with_whole_actions,
 )
-from saddleback.log.arrow_decode import Decoder
+from saddleback.log.arrow_decode import Decoder, without_needless_flags
 from saddleback.log.categories import Categories, entry_names, find_categories
 from saddleback.log.column_types import FLAGS, decode_dictionary, is_text
 from saddleback.log.decision_rows import are_decisions, decision_sources
 from saddleback.log.diagnostics import Finding, LogError, raise_errors
 from saddleback.log.episode_returns import EpisodeReturns
 from saddleback.log.missing_columns import with_bandit_hint
+from saddleback.log.numbers_with_symbols import with_symbols
 from saddleback.log.reader import LogReader
 from saddleback.log.repaired_log import write_repaired
 from saddleback.log.row_source import RowSource
@@ -188,7 +189,8 @@ class Log:
             )  # fmt: skip
             roles = common_roles(self.sources, declared)
         except LogError as error:
-            findings = with_bandit_hint(error.findings)
+            findings = without_needless_flags(error.findings, self.sources, columns)
+            findings = with_symbols(with_bandit_hint(findings), self.sources, columns)
             action = columns.get("action", "action")
             findings = with_whole_actions(findings, self.sources, action)
             reward = columns.get("reward", "reward")
@@ -231,10 +233,7 @@ class Log:
     @cached_property
     def categories(self) -> Categories:
         """Values of each column of the observation that is categorical, in order."""
-        declared = self.categorical if isinstance(self.categorical, Mapping) else {}
-        return find_categories(
-            self.sources, self.roles.categorical, declared, self.roles.observations
-        )
+        return find_categories(self)
 
     @property
     def metadata(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from saddleback._plugins import USER_ERRORS
 from saddleback._typing import FloatArray
-from saddleback._user_functions import ImpureFunction, Recheck, call, check_rows
+from saddleback._user_functions import ImpureFunction, Recheck, call, check_rows, describe_error
 from saddleback.errors import Fix
 from saddleback.log.diagnostics import Finding, LogError
 from saddleback.log.likely_columns import PLACEHOLDER
@@ -30,14 +30,14 @@ def query_policy(
     ``actions`` are the names of the actions, for messages.
     """
     try:
-        returned = np.asarray(call(f"{name} policy", policy, observations))
+        returned = np.asarray(call(f"E144 {name} policy", policy, observations))
         if returned.dtype.kind not in "biufO":
             raise TypeError(f"it returned {returned.dtype} instead of numbers")
         probabilities = np.array(returned, np.float64)  # the policy may reuse its array
     except ImpureFunction:
         raise
     except USER_ERRORS as error:
-        message = f"{name} policy failed: {type(error).__name__}: {error}"
+        message = f"{name} policy failed: {describe_error(error)}"
         raise LogError(Finding("E144", message)) from error
     if probabilities.shape != (len(observations), n_actions):
         sizes = [str(size) for size in probabilities.shape]
@@ -72,7 +72,7 @@ def check_policy_rows(
 ) -> Recheck:
     """Raise unless a policy treats each observation alone, and always the same."""
     return check_rows(
-        f"{name} policy", lambda rows: query_policy(name, policy, rows, n_actions, actions),
+        f"E144 {name} policy", lambda rows: query_policy(name, policy, rows, n_actions, actions),
         observations, policy,
     )  # fmt: skip
 

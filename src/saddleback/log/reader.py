@@ -23,6 +23,7 @@ from saddleback.log.policy_query import check_policy_rows, query_policy
 from saddleback.log.propensity_models import CrossFittedPolicy, row_ids
 from saddleback.log.row_checks import RowChecks
 from saddleback.log.segmentation import Segment, Segmenter
+from saddleback.log.similar_names import similar_name_findings
 from saddleback.log.summary import LogSummary, undiscounted_error
 from saddleback.policies import Policy
 
@@ -211,6 +212,9 @@ class LogReader:
         findings += self.segmenter.findings()
         fixes = Fixes(self._log, self.checks)
         findings = fixes.applied(findings)
+        has_ends = self._log.episodes_end is not None or "truncated" in self._log.roles.names
+        if self.segmenter.stops and not has_ends:
+            findings += fixes.missing_truncated()
         if dropped and dropped == self.checks.n_episodes:
             findings.append(
                 Finding(
@@ -254,6 +258,9 @@ class LogReader:
                 "importance-weighted estimates to compare with."
             )
             findings.append(Finding("W106", message))
+        elif not self._log.propensity and self._log.bandit:
+            message = "the log has no propensities: only DM and Marginal DR need none."
+            findings.append(Finding("W106", message, fixes.missing_propensities()))
         elif not self._log.propensity:
             message = (
                 "the log has no propensities: only rules without importance ratios, such as "
@@ -265,6 +272,7 @@ class LogReader:
             Finding("W157", f"observation column {name!r} is encoded as {_listed(name, values)}.")
             for name, values in self._log.categories.items()
         ]
+        findings += similar_name_findings(self._log)
         findings += self.checks.codes.findings(list(self._log.categories))
         findings += [finding for source in self._log.sources for finding in source.warnings()]
         return sorted(
@@ -305,5 +313,8 @@ class LogReader:
 
 def _listed(name: str, values: Sequence[str]) -> str:
     """Return the entries that a categorical column becomes, as text."""
-    entries = ", ".join(f"{name}={value}" for value in values[:9])
+    shown = values
+    if len(values) > 9:  # texts among numbers must be seen
+        shown = sorted(values, key=lambda value: are_numbers([value]))
+    entries = ", ".join(f"{name}={value}" for value in shown[:9])
     return f"{len(values)} entries, 1 or 0: {entries}{', …' * (len(values) > 9)}"

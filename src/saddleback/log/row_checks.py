@@ -142,12 +142,13 @@ class RowChecks:
     """Counts the problems of rows as they are read, and summarises their values."""
 
     def __init__(self, log: Log) -> None:
-        self.problems = ProblemCounter()
+        self.problems = ProblemCounter(log.sources[0].row_number)
         self._names, self._continuous = log.roles.names, log.roles.actions
         self._observations, self._actions = log.observation_names, log.action_names
         self.propensities = PropensityChecks(self.problems, log)
         self.action_range = [(np.inf, -np.inf)] * len(self._continuous)
         self.n_rows = self.n_episodes = 0
+        self._unit = "row" if log.bandit else "episode"
         self.action_counts = np.zeros(len(self._actions), dtype=np.int64)
         self.reward_sum, self.reward_low, self.reward_high = 0.0, np.inf, -np.inf
         self.n_rewards = 0
@@ -387,8 +388,8 @@ class RowChecks:
         findings = self.problems.findings(MESSAGES, renamed)
         if n_dropped:
             findings = [finding for finding in findings if finding.code != "E120"]
-            plural = "" if n_dropped == 1 else "s"
-            message = f"dropped {n_dropped:,} episode{plural} with NaN or infinities."
+            noun = f"{self._unit}{'' if n_dropped == 1 else 's'}"
+            message = f"dropped {n_dropped:,} {noun} with NaN or infinities."
             findings.append(Finding("W121", message))
         findings += self.ids.find_split_episodes(self.n_rows)
         if self._after_end >= 2 and not self._zero_inside and self._zero_starts == self._after_end:

@@ -69,6 +69,10 @@ class RowSource:
             values = batch.column(0) if batch.num_rows else values
         return None if values is None else values[-1].as_py()
 
+    def row_number(self, number: int) -> int:
+        """Return the number in the log, from 0, of a row that is read."""
+        return number
+
     def warnings(self) -> list[Finding]:
         """Return findings about the source itself, after it was read."""
         return list(self.findings)

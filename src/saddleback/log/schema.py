@@ -125,7 +125,10 @@ class _Resolver:
         required -= {*names} | ({*optional} - {*columns})
         missing = MissingColumns(self._schema, names.values(), observations)
         lacking = [role for role in (*REQUIRED, *OPTIONAL) if role in required]
-        self.errors += missing.standard(lacking, columns)
+        absent = missing.standard(lacking, columns)
+        # It is needed only if an episode does not terminate, which the rows tell.
+        may_lack = lacking == ["truncated"] and "truncated" not in columns
+        self.errors += [] if may_lack else absent
         if {"behavior_prob", "behavior_logp"} <= set(names):
             message = "the log has both behavior_prob and behavior_logp: remove one of them."
             self._add("E102", message)
@@ -153,6 +156,8 @@ class _Resolver:
             self._check_gaps(prefix)
         tables = {"action": actions} if actions else self._probability_tables(observed)
         has_propensities = {"behavior_prob", "behavior_logp"} & {*names} or "mu" in tables
+        if self.errors and may_lack:
+            self.errors = [*absent, *self.errors]
         if self.errors and not has_propensities:
             self.errors += missing.propensities()
         return ColumnRoles(

@@ -7,7 +7,7 @@ memory. The files are removed with the log.
 
 from __future__ import annotations
 
-import difflib
+import re
 import shutil
 import tempfile
 import weakref
@@ -25,8 +25,9 @@ import pyarrow.compute as pc
 from saddleback._typing import IntArray
 from saddleback.errors import Fix, InvalidParameter
 from saddleback.log.column_types import content, decode_dictionary, is_text
-from saddleback.log.diagnostics import Finding, LogError, format_rows
-from saddleback.log.likely_columns import SIMILAR, order_column
+from saddleback.log.continued_episodes import ContinuedEpisodes
+from saddleback.log.diagnostics import Finding, LogError, describe_rows, format_rows
+from saddleback.log.likely_columns import closest_name, order_column
 from saddleback.log.row_source import RowSource
 
 MEMORY_ROWS = 1 << 20
@@ -35,6 +36,9 @@ as many, or one episode is longer."""
 
 MAX_FILES = 250
 """Largest number of temporary files."""
+
+ROW = "(row)"
+"""Name of the column that holds the number of a row in the log, while rows are sorted."""
 
 SAMPLE = 100_000
 """Number of episode ids that determine the ranges of the files."""
@@ -72,11 +76,11 @@ class SortedSource(RowSource):
         first = parts[0]
         if order not in first.schema.names:
             message = f"column {order!r}, by which rows are to be ordered, is missing."
-            close = difflib.get_close_matches(order, first.schema.names, n=1, cutoff=SIMILAR)
-            other = next(iter(close), order_column(first.schema))
+            other = closest_name(order, first.schema.names) or order_column(first.schema)
             raise LogError(_bad_order("E100", message, "", other))
         if not _has_order(first, order):
-            raise LogError(_not_ordered(first.schema, order))
+            values = next(first.batches([order])).column(0)
+            raise LogError(_not_ordered(first.schema, order, values))
         names = list(dict.fromkeys([*columns, order]))
         empty = pa.RecordBatch.from_pylist([], first.schema)
         schema = _without_dictionaries(empty.select(names)).schema
@@ -105,6 +109,8 @@ class SortedSource(RowSource):
     def warnings(self) -> list[Finding]:
         """Return findings about the sources, and about rows whose order is not determined."""
         findings = [finding for part in self.parts for finding in part.warnings()]
+        if "continued" in self._state:
+            findings += self._state["continued"].findings()
         n_ties = self._state.get("ties", 0)
         if n_ties:
             message = (
@@ -118,6 +124,7 @@ class SortedSource(RowSource):
         """Return the sorted rows as record batches."""
         if "tables" not in self._state:
             self._state["ties"] = 0
+            self._state["continued"] = ContinuedEpisodes([part.name for part in self.parts])
             self._state["tables"] = self._sort()
         for table in self._state["tables"]:
             if isinstance(table, Path):
@@ -127,10 +134,19 @@ class SortedSource(RowSource):
             else:
                 yield from table.select(list(columns)).to_batches()
 
+    def row_number(self, number: int) -> int:
+        """Return the number of a row before rows were sorted."""
+        first = 0
+        for batch in self.read([ROW]):
+            if number < first + batch.num_rows:
+                return int(batch.column(0)[number - first].as_py())
+            first += batch.num_rows
+        raise IndexError(number)
+
     def _sort(self) -> list[Any]:
         """Return tables, or files of them, that hold all rows in order."""
         if self.rows <= MEMORY_ROWS:
-            return [self._sorted_table(pa.Table.from_batches(self._batches(), self.schema))]
+            return [self._sorted_table(pa.Table.from_batches(self._batches(), self._with_row))]
         folder = Path(tempfile.mkdtemp(prefix="saddleback-"))
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         try:
@@ -138,7 +154,7 @@ class SortedSource(RowSource):
             for path in paths:
                 with pa.OSFile(str(path)) as file:
                     table = self._sorted_table(pa.ipc.open_file(file).read_all())
-                with _new_file(path, self.schema) as writer:
+                with _new_file(path, self._with_row) as writer:
                     writer.write_table(table, max_chunksize=MEMORY_ROWS // 16)
         except OSError as error:
             raise InvalidParameter(
@@ -147,10 +163,19 @@ class SortedSource(RowSource):
             ) from None
         return paths
 
+    @property
+    def _with_row(self) -> Any:
+        """The schema with the numbers of the rows."""
+        return self.schema.append(pa.field(ROW, pa.int64()))
+
     def _batches(self) -> Iterator[Any]:
+        at = 0
         for part in self.parts:
             for batch in part.batches(self.schema.names):
-                yield _without_dictionaries(batch).replace_schema_metadata(self.schema.metadata)
+                numbers = pa.array(np.arange(at, at + batch.num_rows))
+                columns = [*_without_dictionaries(batch).columns, numbers]
+                yield pa.RecordBatch.from_arrays(columns, schema=self._with_row)
+                at += batch.num_rows
 
     def _distribute(self, folder: Path) -> list[Path]:
         """Write each range of episodes to a file of its own, in the order of the log."""
@@ -158,7 +183,7 @@ class SortedSource(RowSource):
         limits = self._limits(n_files)
         paths = [folder / f"{i}.arrow" for i in range(len(limits) + 1)]
         with ExitStack() as stack:
-            writers = [stack.enter_context(_new_file(path, self.schema)) for path in paths]
+            writers = [stack.enter_context(_new_file(path, self._with_row)) for path in paths]
             for batch in self._batches():
                 index = _range_index(batch.column(self.episode), limits)
                 order = np.argsort(index, kind="stable")
@@ -185,14 +210,12 @@ class SortedSource(RowSource):
         if is_text(order.type):
             order = _as_times(order)
             if order is None:
-                raise LogError(_not_ordered(self.parts[0].schema, self.order))
-        missing = order.null_count
-        if pa.types.is_floating(order.type):
-            missing += int(pc.sum(pc.is_nan(order)).as_py() or 0)
-        if missing:
-            message = (
-                f"{self.order} has no value in {format_rows(missing)}: they cannot be ordered."
-            )
+                values = table[self.order].combine_chunks()
+                raise LogError(_not_ordered(self.parts[0].schema, self.order, values))
+        missing = table[ROW].filter(pc.is_null(order, nan_is_null=True))
+        if len(missing):
+            rows = describe_rows(len(missing), [(None, n) for n in missing[:3].to_pylist()])
+            message = f"{self.order} has no value in {rows}: they cannot be ordered."
             other = order_column(self.parts[0].schema, without=self.order)
             raise LogError(_bad_order("E121", message, "Fill in the values", other))
         keys = pa.table({"episode": table[self.episode], "order": order})
@@ -203,7 +226,11 @@ class SortedSource(RowSource):
                 *(pc.equal(keys[name][1:], keys[name][:-1]) for name in ("episode", "order"))
             )
             self._state["ties"] += int(pc.sum(ties).as_py() or 0)
-        return table.take(index).combine_chunks()
+        table = table.take(index).combine_chunks()
+        ends = np.cumsum([part.rows for part in self.parts])
+        files = np.searchsorted(ends, table[ROW].to_numpy(), side="right")
+        self._state["continued"].add(*(key.combine_chunks() for key in keys.columns), files)
+        return table
 
 
 def _has_order(source: RowSource, name: str) -> bool:
@@ -231,14 +258,24 @@ def _as_times(column: Any) -> Any:
     return None
 
 
-def _not_ordered(schema: Any, order: str) -> Finding:
-    """Return the error of a column of a type that rows cannot be ordered by."""
+def _not_ordered(schema: Any, order: str, values: Any) -> Finding:
+    """Return the error of a column of a type or text that rows cannot be ordered by."""
     kind = schema.field(order).type
+    text = next(iter(_not_times(values)), None) if is_text(kind) else None
     message = (
-        f"column {order!r} contains {content(kind)}: rows can be ordered by numbers, dates or "
-        "times such as 2026-04-03 10:00 or 03.04.2026 10:00."
+        f"column {order!r} contains {content(kind) if text is None else repr(text)}: rows can be "
+        "ordered by numbers, dates or times such as 2026-04-03 10:00 or 03.04.2026 10:00."
     )
+    if text is not None and re.search(r"\d/\d", text):
+        message += " With slashes, the month may come before the day or after it."
     return _bad_order("E143", message, "Convert it", order_column(schema, without=order))
+
+
+def _not_times(values: Any) -> Iterator[str]:
+    """Return the different texts that are no times, in the order of the rows."""
+    for text in pc.unique(decode_dictionary(values).drop_null()).to_pylist():
+        if _as_times(pa.array([text])) is None:
+            yield text
 
 
 def _bad_order(code: str, message: str, repair: str, other: str | None) -> Finding:

@@ -269,7 +269,13 @@ def _parse_spec(spec: str, log: Log, name: str) -> Target:
         raise InvalidParameter(
             f"target {spec!r}: {rest!r} is not a probability. Write, for example, pump:0.8."
         ) from None
-    return Target(name, spec, policies.pump(probability))
+    policy = policies.pump(probability)
+    if (log.dimensions, log.n_actions) != (2, 3):
+        raise InvalidParameter(
+            f"target {spec!r} is a policy for MountainCar, of 2 observation columns, position and "
+            f"velocity, and 3 actions; the log has {log.dimensions} and {log.n_actions}."
+        )
+    return Target(name, spec, policy)
 
 
 def _look_up(table: FloatArray, observations: FloatArray) -> FloatArray:

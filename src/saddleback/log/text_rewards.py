@@ -59,7 +59,7 @@ def check_all_have_a_number(
     if not is_text(sources[0].schema.field(name).type):
         message = f"column {name!r} contains numbers"
         raise InvalidParameter(f"reward_values is for rewards that are text, but {message}.")
-    texts = _different_texts(sources, name, values)
+    texts = different_texts(sources, name, values)
     missing = [text for text in texts if text not in values]
     if missing:
         message = f"column {name!r} contains {', '.join(map(repr, missing[:5]))}, without a number."
@@ -74,7 +74,7 @@ def with_values_of_rewards(
     about = [one for one in findings if one.code == "E143" and one.message.startswith(start)]
     if not about:
         return list(findings)
-    texts = _different_texts(sources, name)
+    texts = different_texts(sources, name)
     fix = _fix(texts, {})
     if fix is not None:
         changed = replace(about[0], fix=fix)
@@ -91,7 +91,7 @@ def _fix(texts: Sequence[str], values: Mapping[str, float]) -> Fix | None:
     return Fix("Give each value one", "reward_values", numbers)
 
 
-def _different_texts(
+def different_texts(
     sources: Sequence[RowSource], name: str, values: Collection[str] = ()
 ) -> list[str]:
     """Return the different texts of a column, in order; not all if many have no number."""

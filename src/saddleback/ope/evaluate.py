@@ -179,6 +179,8 @@ def evaluate(
         ("allow_uncovered", allow_uncovered), ("distribution", distribution),
     ):  # fmt: skip
         _validate.flag("evaluate", option, flag)
+    if gamma is not None:
+        _validate.unit("evaluate", "gamma", gamma)  # also where it has no effect
     if horizon is not None:
         _validate.count("evaluate", "horizon", horizon)
         log = log.with_options(time_limit="task")
