@@ -12,8 +12,10 @@ from saddleback.errors import InvalidParameter, UnknownName
 Built = TypeVar("Built")
 
 
-def nearest(name: str, names: Iterable[str]) -> str | None:
+def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Return the closest match among ``names``, ignoring case; None if none is close.
+
+    ``cutoff`` is the least similarity, from 0 to 1.
 
     Examples
     --------
@@ -21,7 +23,7 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     ('alpha', None)
     """
     by_lower = {candidate.lower(): candidate for candidate in names}
-    close = difflib.get_close_matches(name.lower(), by_lower, n=1)
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
     return by_lower[close[0]] if close else None
 
 

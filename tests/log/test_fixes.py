@@ -45,6 +45,13 @@ CASES = {
         renamed(BARE | {"action": HOURS / 7}, action="dose"), {}, "E100",
         ("columns", {"action_0": "dose"}),
     ),
+    "in another case": (
+        renamed(BARE, reward="Profit"), {"columns": {"reward": "profit"}}, "E100",
+        ("columns", {"reward": "Profit"}),
+    ),
+    "observations in another case": (
+        OBSERVED, {"observations": ["HR", "WARD"]}, "E100", ("observations", ["hr", "ward"])
+    ),
     "misspelt": (renamed(BARE, reward="rewrad"), {}, "E100", ("columns", {"reward": "rewrad"})),
     "a flag by another name": (
         renamed(BARE, truncated="transferred"), {}, "E100",
@@ -461,6 +468,15 @@ def test_files_that_share_some_observations():
     one, other = pa.table(BARE), pa.table(without("obs_1", "next_obs_1", data=BARE))
     sources = [Log(table).sources[0] for table in (one, other)]
     with error_matching(LogError, 'Or list those that all have: observations=["obs_0"].'):
+        Log(sources)
+
+
+def test_a_column_by_another_name_in_one_file_is_named():
+    one, other = pa.table(BARE), pa.table(renamed(BARE, reward="Reward"))
+    sources = [Log(one).sources[0], Log(other, columns={"reward": "Reward"}).sources[0]]
+    with error_matching(
+        LogError, "reward is double in the first, missing in the second, which has 'Reward'."
+    ):
         Log(sources)
 
 

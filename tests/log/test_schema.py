@@ -35,7 +35,7 @@ COLUMNS = {
         """E143 column 'step' contains timestamp[s]; steps must be integers 0 … T−1. Sort the rows by it: order_by="step".""",
     ),
     "renamed to nothing": (good(), dict(columns={"step": "t"}), "E100 column 't' is missing. The log has episode_id, step, obs_0, obs_1, action, reward, terminated, truncated, next_obs_0, next_obs_1, behavior_prob, mu_0, mu_1, mu_2, next_mu_0, next_mu_1, next_mu_2. "
-        'Add it, or map it: columns={"step": "step"}.'),
+        "Do not map it: 'step' is there."),
     "no observation": (without("obs_0"), {}, "E100 no observation columns found. The log has episode_id, step, obs_1, action, reward, terminated, truncated, next_obs_0, next_obs_1, behavior_prob, mu_0, mu_1, mu_2, next_mu_0, next_mu_1, next_mu_2. "
         'Name them obs_0, obs_1, … (phi_0, phi_1, … for features), or list those that were known before the action: observations=["obs_1"].'),
     "other observation": (good(), dict(observations=["obs_0", "obs1"]), "E100 observation column 'obs1' is missing. Did you mean 'obs_1'?"),

@@ -82,6 +82,8 @@ def test_a_column_of_text_may_be_the_reward():
     data = {k: v for k, v in good().items() if k != "reward"} | {"outcome": OUTCOMES}
     with error_matching(LogError, 'or map it: columns={"reward": "outcome"}.'):
         Log(data)
+    with error_matching(LogError, 'or map it: columns={"reward": "outcome"}.'):
+        Log(data | {"cost": np.arange(12.0)}, columns={"reward": "outcom"})
 
 
 def test_numbers_of_numpy_and_codes_that_are_text():

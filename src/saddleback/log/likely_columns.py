@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from saddleback._registry import nearest
 from saddleback.errors import Fix
 from saddleback.log.column_types import is_text
 
@@ -89,12 +89,11 @@ def likely_column(role: str, name: str, columns: Sequence[str]) -> str | None:
     >>> likely_column("behavior_prob", "behavior_prob", ["death_prob", "prob_treated"])
     'prob_treated'
     """
-    close = difflib.get_close_matches(name, columns, n=1, cutoff=SIMILAR)
-    named = [
+    named = (
         column for column in columns
         if NAMES.get(role, set()) & words(column) and not OTHERS.get(role, set()) & words(column)
-    ]  # fmt: skip
-    return next(iter([*close, *named]), None)
+    )  # fmt: skip
+    return nearest(name, columns, SIMILAR) or next(named, None)
 
 
 def order_column(schema: Any, *, without: str | None = None) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -10,12 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from saddleback._registry import nearest
 from saddleback.errors import Fix
 from saddleback.log.column_types import FITS, FLAGS, is_number, is_text
 from saddleback.log.diagnostics import Finding
 from saddleback.log.likely_columns import (
     IDS,
     PLACEHOLDER,
+    SIMILAR,
     TIMES,
     likely_column,
     listed_columns,
@@ -82,6 +83,9 @@ class MissingColumns:
         content = f" ({HINTS[role]})" if role in HINTS else ""
         columns = self._mapping(role, name)
         message = f"column {name!r} is missing.{self._all()}"
+        if columns == {role: role}:
+            advice = f"Do not map it: {role!r} is there."
+            return Finding("E100", f"{message} {advice}")
         if columns is None:
             return Finding("E100", f"{message} Add it{content}.")
         self._free = [column for column in self._free if column not in columns.values()]
@@ -90,6 +94,8 @@ class MissingColumns:
     def _mapping(self, role: str, name: str) -> dict[str, str] | None:
         """Return which column to map to a role; a placeholder if several may be meant, or None."""
         fitting = self._fitting(role)
+        if name != role and (close := nearest(name, self._free, SIMILAR)):
+            return {role: close}
         if likely := likely_column(role, name, fitting):
             return {role: likely}
         if role == "action":
@@ -169,10 +175,7 @@ class MissingColumns:
         missing = [name for name in observations if name not in self._schema.names]
         if not missing:
             return []
-        meant = {
-            name: next(iter(difflib.get_close_matches(name, self._schema.names, n=1)), None)
-            for name in missing
-        }
+        meant = {name: nearest(name, self._schema.names) for name in missing}
         plural, verb = ("s", "are") if len(missing) > 1 else ("", "is")
         message = f"observation column{plural} {', '.join(map(repr, missing))} {verb} missing."
         right = [meant.get(name, name) for name in observations]

@@ -7,7 +7,6 @@ memory. The files are removed with the log.
 
 from __future__ import annotations
 
-import difflib
 import re
 import shutil
 import tempfile
@@ -23,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from saddleback._registry import nearest
 from saddleback._typing import IntArray
 from saddleback.errors import Fix, InvalidParameter
 from saddleback.log.column_types import content, decode_dictionary, is_text
@@ -77,8 +77,7 @@ class SortedSource(RowSource):
         first = parts[0]
         if order not in first.schema.names:
             message = f"column {order!r}, by which rows are to be ordered, is missing."
-            close = difflib.get_close_matches(order, first.schema.names, n=1, cutoff=SIMILAR)
-            other = next(iter(close), order_column(first.schema))
+            other = nearest(order, first.schema.names, SIMILAR) or order_column(first.schema)
             raise LogError(_bad_order("E100", message, "", other))
         if not _has_order(first, order):
             values = next(first.batches([order])).column(0)
