@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from saddleback._display import join_names
 from saddleback.errors import InvalidParameter, UnknownName
 
 Built = TypeVar("Built")
@@ -41,13 +42,13 @@ def check_name(kind: str, name: Any, names: Iterable[str], where: str = "") -> s
     """
     names = list(names)
     if not isinstance(name, str):
-        raise UnknownName(f"{kind} must be a name, got {name!r}. Known: {', '.join(names)}.")
+        raise UnknownName(f"{kind} must be a name, got {name!r}. Known: {join_names(names)}.")
     if name in names:
         return name
     close = nearest(name, names)
     hint = f" Did you mean {close!r}?" if close else ""
     raise UnknownName(
-        f"unknown {kind} {name!r}{where}.{hint} Known: {', '.join(names)}.", parameter=kind
+        f"unknown {kind} {name!r}{where}.{hint} Known: {join_names(names)}.", parameter=kind
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from saddleback._display import join_names
 from saddleback._registry import nearest
 from saddleback.errors import Fix
 from saddleback.log.column_types import FITS, FLAGS, is_number, is_text
@@ -212,12 +213,8 @@ def likely_unused(role: str, schema: Any, used: Collection[str]) -> str | None:
 
 def list_columns(available: Sequence[str]) -> str:
     """Return which columns the log has, at most thirty; without added ones, in brackets."""
-    listed = [
-        repr(name) if set(name) & set(",'\"") or name != name.strip() else name
-        for name in available
-        if not name.startswith("(")
-    ]
-    return f"The log has {', '.join(listed[:30])}{', …' if len(listed) > 30 else '.'}"
+    listed = [name for name in available if not name.startswith("(")]
+    return f"The log has {join_names(listed[:30])}{', …' if len(listed) > 30 else '.'}"
 
 
 def with_bandit_hint(findings: Sequence[Finding]) -> list[Finding]:
