@@ -41,6 +41,20 @@ class Tabular(ABC):
         return table
 
 
+def join_names(names: Iterable[str]) -> str:
+    """Return names in a sentence; those that do not end where a comma does are in quotes.
+
+    Examples
+    --------
+    >>> print(join_names(["home", "unknown, moved", "ER "]))
+    home, 'unknown, moved', 'ER '
+    """
+    return ", ".join(
+        repr(name) if not name or set(name) & set(",'\"") or name != name.strip() else name
+        for name in names
+    )
+
+
 def frame(kind: str, columns: Mapping[str, Any]) -> Any:
     """Return columns as a ``DataFrame`` of the package ``kind``, "pandas" or "polars".
 

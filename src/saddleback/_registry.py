@@ -7,13 +7,16 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from saddleback._display import join_names
 from saddleback.errors import InvalidParameter, UnknownName
 
 Built = TypeVar("Built")
 
 
-def nearest(name: str, names: Iterable[str]) -> str | None:
+def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Return the closest match among ``names``, ignoring case; None if none is close.
+
+    ``cutoff`` is the least similarity, from 0 to 1.
 
     Examples
     --------
@@ -21,7 +24,7 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     ('alpha', None)
     """
     by_lower = {candidate.lower(): candidate for candidate in names}
-    close = difflib.get_close_matches(name.lower(), by_lower, n=1)
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
     return by_lower[close[0]] if close else None
 
 
@@ -39,13 +42,13 @@ def check_name(kind: str, name: Any, names: Iterable[str], where: str = "") -> s
     """
     names = list(names)
     if not isinstance(name, str):
-        raise UnknownName(f"{kind} must be a name, got {name!r}. Known: {', '.join(names)}.")
+        raise UnknownName(f"{kind} must be a name, got {name!r}. Known: {join_names(names)}.")
     if name in names:
         return name
     close = nearest(name, names)
     hint = f" Did you mean {close!r}?" if close else ""
     raise UnknownName(
-        f"unknown {kind} {name!r}{where}.{hint} Known: {', '.join(names)}.", parameter=kind
+        f"unknown {kind} {name!r}{where}.{hint} Known: {join_names(names)}.", parameter=kind
     )
 
 

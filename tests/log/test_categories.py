@@ -205,6 +205,16 @@ def test_text_actions_that_are_numbers_are_sorted_as_numbers():
     assert mixed.action_names == ("10", "2", "none")
 
 
+def test_names_with_commas_are_in_quotes():
+    data = columns([12], "terminated", mu=False)
+    names = np.array(["ward", "unknown, moved"])[np.arange(12) % 2]
+    log = Log(data | {"ward": names}, observations=["ward"])
+    (finding,) = [f for f in log.summary().findings if f.code == "W157"]
+    assert str(finding).endswith("as 2 entries, 1 or 0: 'ward=unknown, moved', ward=ward.")
+    with error_matching(LogError, "not one of none, 'low, oral', ward, in 6 rows"):
+        content(Log(data | {"action": names}, actions=["none", "low, oral", "ward"]))
+
+
 def test_names_that_differ_only_in_case_or_spaces_are_reported():
     data = columns([12], "terminated", mu=False)
     drugs = np.array(["A", "a", "b", "b "])[np.arange(12) % 4]

@@ -480,6 +480,22 @@ def test_a_column_by_another_name_in_one_file_is_named():
         Log(sources)
 
 
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (["none", "bagde", "coupon"], ["none", "badge", "coupon"]),
+        (["a", "b"], ["badge", "coupon", "none"]),
+        (["coupon", "discount"], ["coupon", "discount", "none", "badge"]),
+    ],
+)
+def test_actions_by_other_names_are_those_of_the_log(given, named):
+    data = BARE | {"action": np.array(["none", "badge", "coupon"])[np.arange(12) % 3]}
+    (finding,) = errors(data, actions=given)
+    assert "Did you mean" not in finding.message
+    assert finding.fix.value == named
+    assert not errors(data, actions=named)
+
+
 def test_an_option_that_is_to_be_left_out_is_worded_so():
     fix = Fix("Read the log as episodes", "bandit", False)
     assert as_option(fix) == "Read the log as episodes: without saddleback check --bandit."

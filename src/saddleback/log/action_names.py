@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.compute as pc
 
+from saddleback._display import join_names
 from saddleback.errors import Fix, InvalidParameter
 from saddleback.log.arrow_decode import as_floats
 from saddleback.log.categories import sorted_names
@@ -48,7 +49,7 @@ def action_name_findings(log: Log) -> list[Finding]:
             Finding(
                 "E141",
                 f"{table}_* has {size} columns, but {len(names)} actions are named "
-                f"({', '.join(map(str, names))}).",
+                f"({join_names(map(str, names))}).",
                 Fix("Name one per column", "actions", listed(_exactly(size, names))),
             )
             for table, size in tables.items()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from saddleback._registry import nearest
 from saddleback.errors import ESTIMATE_PROPENSITIES, Fix
 from saddleback.log.categories import sorted_names
 from saddleback.log.diagnostics import Finding
@@ -194,16 +195,38 @@ class Fixes:
         log, unknown = self._log, self._checks.unknown_actions
         if None in unknown:
             return _without_fix(finding, "Fill it in, or remove these rows.")
-        if {"mu", "pi"} & set(log.roles.tables) or finding.fix is None:
+        fix = finding.fix
+        if {"mu", "pi"} & set(log.roles.tables) or fix is None:
             return _without_fix(finding, "Correct the log.")
-        names = [*log.action_names, *map(str, unknown)]
+        names = self._logged_names(list(map(str, unknown)))
         if len(names) > MAX_LISTED:
             new = f"{', '.join(map(repr, list(unknown)[:5]))}{', …' * (len(unknown) > 5)}"
             advice = f"Correct the log, or list all actions, {new} among them"
-            return replace(finding, fix=replace(finding.fix, advice=advice))
-        if not log.has_action_names:
-            names = list(sorted_names(names))
-        return replace(finding, fix=replace(finding.fix, value=listed_columns(names)))
+            return replace(finding, fix=replace(fix, advice=advice))
+        fix = replace(fix, value=listed_columns(names))
+        if {*log.action_names} <= {*names}:
+            return replace(finding, fix=fix)
+        fix = replace(fix, advice="List the actions of the log")  # not the log is wrong
+        message = finding.message.partition(" Did you mean ")[0]
+        return replace(finding, message=message, fix=fix)
+
+    def _logged_names(self, unknown: Sequence[str]) -> list[str]:
+        """Return the names of the actions with unknown ones in place of near ones never taken."""
+        if not self._log.has_action_names:
+            return list(sorted_names([*self._log.action_names, *unknown]))
+        counts = zip(self._log.action_names, self._checks.action_counts, strict=True)
+        never = [name for name, count in counts if not count]
+        names = list(self._log.action_names)
+        if len(never) == len(names):
+            return list(sorted_names(unknown))
+        for action in unknown:
+            close = nearest(action, never)
+            if close is None:
+                names.append(action)
+            else:
+                names[names.index(close)] = action
+                never.remove(close)
+        return names
 
 
 def _without_fix(finding: Finding, advice: str) -> Finding:

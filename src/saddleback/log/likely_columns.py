@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from saddleback._registry import nearest
 from saddleback.errors import Fix
 from saddleback.log.column_types import is_text
 
@@ -77,21 +77,6 @@ def words(name: str) -> set[str]:
     return set(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()))
 
 
-def closest_name(name: str, names: Iterable[str], cutoff: float = SIMILAR) -> str | None:
-    """Return the name most similar to another, in any case; None if none is.
-
-    Examples
-    --------
-    >>> closest_name("rewrad", ["Reward", "return"]), closest_name("PAGE", ["page", "PATH"])
-    ('Reward', 'page')
-    """
-    by_letters: dict[str, str] = {}
-    for one in names:
-        by_letters.setdefault(one.casefold(), one)
-    close = difflib.get_close_matches(name.casefold(), by_letters, n=1, cutoff=cutoff)
-    return by_letters[close[0]] if close else None
-
-
 def likely_column(role: str, name: str, columns: Sequence[str]) -> str | None:
     """Return the column that probably has a role: a similar name, or one with a word for it.
 
@@ -108,7 +93,7 @@ def likely_column(role: str, name: str, columns: Sequence[str]) -> str | None:
         column for column in columns
         if NAMES.get(role, set()) & words(column) and not OTHERS.get(role, set()) & words(column)
     )  # fmt: skip
-    return closest_name(name, columns) or next(named, None)
+    return nearest(name, columns, SIMILAR) or next(named, None)
 
 
 def order_column(schema: Any, *, without: str | None = None) -> str | None:

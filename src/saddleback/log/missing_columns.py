@@ -9,14 +9,16 @@ from typing import Any
 
 import pyarrow as pa
 
+from saddleback._display import join_names
+from saddleback._registry import nearest
 from saddleback.errors import Fix
 from saddleback.log.column_types import FITS, FLAGS, is_number, is_text
 from saddleback.log.diagnostics import Finding
 from saddleback.log.likely_columns import (
     IDS,
     PLACEHOLDER,
+    SIMILAR,
     TIMES,
-    closest_name,
     likely_column,
     listed_columns,
     words,
@@ -93,7 +95,7 @@ class MissingColumns:
     def _mapping(self, role: str, name: str) -> dict[str, str] | None:
         """Return which column to map to a role; a placeholder if several may be meant, or None."""
         fitting = self._fitting(role)
-        if name != role and (close := closest_name(name, self._free)):
+        if name != role and (close := nearest(name, self._free, SIMILAR)):
             return {role: close}
         if likely := likely_column(role, name, fitting):
             return {role: likely}
@@ -174,7 +176,7 @@ class MissingColumns:
         missing = [name for name in observations if name not in self._schema.names]
         if not missing:
             return []
-        meant = {name: closest_name(name, self._schema.names, cutoff=0.6) for name in missing}
+        meant = {name: nearest(name, self._schema.names) for name in missing}
         plural, verb = ("s", "are") if len(missing) > 1 else ("", "is")
         message = f"observation column{plural} {', '.join(map(repr, missing))} {verb} missing."
         right = [meant.get(name, name) for name in observations]
@@ -211,12 +213,8 @@ def likely_unused(role: str, schema: Any, used: Collection[str]) -> str | None:
 
 def list_columns(available: Sequence[str]) -> str:
     """Return which columns the log has, at most thirty; without added ones, in brackets."""
-    listed = [
-        repr(name) if set(name) & set(",'\"") or name != name.strip() else name
-        for name in available
-        if not name.startswith("(")
-    ]
-    return f"The log has {', '.join(listed[:30])}{', …' if len(listed) > 30 else '.'}"
+    listed = [name for name in available if not name.startswith("(")]
+    return f"The log has {join_names(listed[:30])}{', …' if len(listed) > 30 else '.'}"
 
 
 def with_bandit_hint(findings: Sequence[Finding]) -> list[Finding]:

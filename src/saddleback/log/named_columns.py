@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from saddleback._display import frame
+from saddleback._display import frame, join_names
 from saddleback._typing import FloatArray
 from saddleback.policies import COLUMNS
 
@@ -119,5 +119,5 @@ def _call(
             raise
         raise KeyError(
             f"{error.args[0] if error.args else ''}: the observation has the columns "
-            f"{', '.join(names)}"
+            f"{join_names(names)}"
         ) from error

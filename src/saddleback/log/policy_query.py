@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from saddleback._display import join_names
 from saddleback._plugins import USER_ERRORS
 from saddleback._typing import FloatArray
 from saddleback._user_functions import ImpureFunction, Recheck, call, check_rows, describe_error
@@ -48,7 +49,7 @@ def query_policy(
             f"{name} policy returned shape ({shape}); expected (n, {n_actions}), one probability "
             "per row and action of the log."
         )
-        message += f" Its actions are {', '.join(actions)}." if 0 < len(actions) <= 12 else ""
+        message += f" Its actions are {join_names(actions)}." if 0 < len(actions) <= 12 else ""
         raise LogError(Finding("E141", message, _fix_of_shape(probabilities.shape, actions)))
     return check_distribution(f"{name} policy", probabilities, observations)
 

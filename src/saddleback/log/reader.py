@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from saddleback._display import join_names
 from saddleback._progress import Progress
 from saddleback._typing import FloatArray, IntArray
 from saddleback.errors import Fix
@@ -303,7 +304,7 @@ class LogReader:
             findings.append(
                 Finding(
                     "W149",
-                    f"no row has action {', '.join(never[:5])}{', …' * (len(never) > 5)} (actions "
+                    f"no row has action {join_names(never[:5])}{', …' * (len(never) > 5)} (actions "
                     "are numbered from 0).",
                     Fix("If there are no others, list those there are", "actions", listed(taken)),
                 )
@@ -316,5 +317,5 @@ def _listed(name: str, values: Sequence[str]) -> str:
     shown = values
     if len(values) > 9:  # texts among numbers must be seen
         shown = sorted(values, key=lambda value: are_numbers([value]))
-    entries = ", ".join(f"{name}={value}" for value in shown[:9])
+    entries = join_names(f"{name}={value}" for value in shown[:9])
     return f"{len(values)} entries, 1 or 0: {entries}{', …' * (len(values) > 9)}"

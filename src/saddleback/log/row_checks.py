@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from saddleback._display import join_names
 from saddleback._typing import BoolArray, FloatArray
 from saddleback.errors import ESTIMATE_PROPENSITIES, Fix
 from saddleback.log.arrow_decode import DecodedRows
@@ -224,7 +225,7 @@ class RowChecks:
         value = values[0]
         self.unknown_actions |= dict.fromkeys(values)
         numbered = names == list(map(str, range(len(names))))
-        expected = f"0 … {len(names) - 1}" if numbered else ", ".join(names)
+        expected = f"0 … {len(names) - 1}" if numbered else join_names(names)
         close = []
         if not numbered and value is not None:
             close = difflib.get_close_matches(str(value), names, n=1)

@@ -14,12 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from saddleback._paths import expand_pattern, log_files
+from saddleback._registry import nearest
 from saddleback.errors import Fix, InvalidParameter
 from saddleback.log.binary_files import new_parquet, open_arrow_source, open_parquet_source
 from saddleback.log.diagnostics import Finding, LogError
 from saddleback.log.file_format import recognise
 from saddleback.log.hdf5_files import open_hdf5_source
-from saddleback.log.likely_columns import closest_name, listed_columns
+from saddleback.log.likely_columns import SIMILAR, listed_columns
 from saddleback.log.queries import open_query
 from saddleback.log.row_source import METADATA, RowSource, metadata_problem
 from saddleback.log.schema import ColumnRoles, Declared, resolve
@@ -211,7 +212,7 @@ def _similar_column(name: str, first: RowSource, second: RowSource) -> str:
     """Return which column a source has instead of one that it lacks, as text."""
     lacking, other = (first, second) if name not in first.schema.names else (second, first)
     others = [one for one in lacking.schema.names if one not in other.schema.names]
-    close = closest_name(name, others) if name not in lacking.schema.names else None
+    close = nearest(name, others, SIMILAR) if name not in lacking.schema.names else None
     return "" if close is None else f", which has {close!r}"
 
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from saddleback._display import join_names
 from saddleback._registry import check_name
 from saddleback.errors import Fix
 from saddleback.log.column_types import (
@@ -238,7 +239,7 @@ class _Resolver:
         """Return the columns of the observation that are categories: of text, or declared."""
         for name in declared:
             if name not in observed or as_list:
-                listed = ", ".join(observed)
+                listed = join_names(observed)
                 message = f"categorical column {name!r} is not one of the observation: {listed}."
                 fix = None
                 if name in self._names and not as_list:

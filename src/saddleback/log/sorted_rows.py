@@ -22,12 +22,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from saddleback._registry import nearest
 from saddleback._typing import IntArray
 from saddleback.errors import Fix, InvalidParameter
 from saddleback.log.column_types import content, decode_dictionary, is_text
 from saddleback.log.continued_episodes import ContinuedEpisodes
 from saddleback.log.diagnostics import Finding, LogError, describe_rows, format_rows
-from saddleback.log.likely_columns import closest_name, order_column
+from saddleback.log.likely_columns import SIMILAR, order_column
 from saddleback.log.row_source import RowSource
 
 MEMORY_ROWS = 1 << 20
@@ -76,7 +77,7 @@ class SortedSource(RowSource):
         first = parts[0]
         if order not in first.schema.names:
             message = f"column {order!r}, by which rows are to be ordered, is missing."
-            other = closest_name(order, first.schema.names) or order_column(first.schema)
+            other = nearest(order, first.schema.names, SIMILAR) or order_column(first.schema)
             raise LogError(_bad_order("E100", message, "", other))
         if not _has_order(first, order):
             values = next(first.batches([order])).column(0)

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from saddleback import _registry, policies
+from saddleback._display import join_names
 from saddleback._plugins import USER_ERRORS, load
 from saddleback._typing import FloatArray
 from saddleback._user_functions import Recheck, nothing_to_recheck
@@ -301,7 +302,7 @@ def _from_classifier(model: Any, log: Log, name: str) -> Target:
         if str(value) not in log.action_names:
             raise InvalidParameter(
                 f"target {name!r}: the classifier's class {value!r} is not an action of the log "
-                f"({', '.join(log.action_names)}).",
+                f"({join_names(log.action_names)}).",
                 Fix("List the actions", "actions", listed(_all_actions(log, classes))),
             )
         indices.append(log.action_names.index(str(value)))
@@ -334,14 +335,14 @@ def _classifier_policy(model: Any, log: Log, name: str) -> Policy:
     names = [str(feature) for feature in getattr(model, "feature_names_in_", ())]
     n_features = len(names) or getattr(model, "n_features_in_", log.dimensions)
     if n_features != log.dimensions or (names and set(names) != set(columns)):
-        expected = f"{n_features} columns" + (f" ({', '.join(names)})" if names else "")
+        expected = f"{n_features} columns" + (f" ({join_names(names)})" if names else "")
         fix = chosen_columns(n_features, names)
         if not {*names} <= {*log.sources[0].schema.names}:
             fix = None
         raise LogError(
             Finding(
                 "E140",
-                f"obs has {log.dimensions} columns ({', '.join(columns)}), but target {name!r} "
+                f"obs has {log.dimensions} columns ({join_names(columns)}), but target {name!r} "
                 f"expects {expected}.",
                 fix,
             )
