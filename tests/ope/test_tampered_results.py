@@ -258,10 +258,13 @@ def test_settings_that_cannot_be_are_rejected_before_memory_is_used(
         ("action_mass", lambda array: array * np.nan, "action_mass[0, 0] is nan"),
         ("action_mass", lambda array: array.astype(str), "action_mass does not hold numbers"),
         ("action_mass", lambda array: array.astype("M8[s]"), "action_mass does not hold numbers"),
-        ("steps", np.zeros_like, "its numbers of steps are negative or all 0"),
-        ("steps", np.negative, "its numbers of steps are negative or all 0"),
+        ("steps", np.zeros_like, "its numbers of steps are all 0"),
+        ("steps", np.negative, "steps is negative"),
+        ("steps", lambda x: x / 1e9, "steps does not hold whole numbers"),
+        ("steps", lambda x: -x.astype(np.uint64), "steps is too large"),
+        ("squares", np.negative, "squares is negative"),
         ("altered", np.zeros_like, "its numbers of rows contradict each other"),
-        ("altered", np.negative, "its numbers of rows contradict each other"),
+        ("altered", np.negative, "altered is negative"),
     ],
 )
 def test_arrays_of_impossible_numbers_are_rejected(name, change, complaint, content, tmp_path):

@@ -37,6 +37,13 @@ STATISTICS_ARRAYS = (
 )  # fmt: skip
 COUNT_ARRAYS = ("returns", "rewards", "truncated_weight", "lengths", "altered")
 POLICY_ARRAYS = ("action_mass", "totals", "ratios", "residuals", "min_propensity")
+WHOLE_NUMBERS = ("steps", "episodes", "lengths", "altered", "active")
+NOT_NEGATIVE = (
+    *WHOLE_NUMBERS, "squares", "kappa_squares", "visits", "mass", "truncated_weight",
+    "action_mass", "min_propensity",
+)  # fmt: skip
+LARGEST_COUNT = 10**15
+"""Largest number of rows; sums of larger ones could overflow."""
 
 
 class SavedFinding(msgspec.Struct, array_like=True):
@@ -156,9 +163,17 @@ def _build(given: list[Rule], arrays: dict[str, Any], header: dict[str, Any]) ->
             raise InvalidParameter(f"{name} does not hold numbers")
         if name != "min_propensity":  # infinite for an action that was never taken
             _validate.finite(name, arrays[name])
-    if arrays["steps"].min() < 0 or not arrays["steps"].any():
-        raise InvalidParameter("its numbers of steps are negative or all 0")
-    if arrays["altered"].min() < 0 or arrays["altered"][0] < arrays["steps"].sum():
+    for name in WHOLE_NUMBERS:
+        if arrays[name].dtype.kind not in "iu":
+            raise InvalidParameter(f"{name} does not hold whole numbers")
+        if arrays[name].max(initial=0) > LARGEST_COUNT:
+            raise InvalidParameter(f"{name} is too large")
+    for name in NOT_NEGATIVE:
+        if (arrays[name] < 0).any():
+            raise InvalidParameter(f"{name} is negative")
+    if not arrays["steps"].any():
+        raise InvalidParameter("its numbers of steps are all 0")
+    if arrays["altered"][0] < arrays["steps"].sum():
         raise InvalidParameter("its numbers of rows contradict each other")
     if (np.diff(active, prepend=-1, append=p) <= 0).any():
         raise InvalidParameter("its active features are not numbered in order")
