@@ -364,26 +364,6 @@ def test_learning_by_episodes(monkeypatch):
     assert np.array_equal(run.theta, by_steps.theta)
 
 
-def test_offline_divergence_is_recorded():
-    problem = sb.problems.two_state(gamma=0.999)
-    run = learn_offline(
-        sb.ExpectedSarsa(0.0), problem, alpha=[0.0, 0.1], steps=500, horizon=3, rng=0, theta0=1.0,
-        bound=1.01,
-    )  # fmt: skip
-    assert run.ok.tolist() == [True, False]
-    experience, first = as_list(sample(problem, 502, rng=0)), int(run.diverged_at[1])
-
-    def largest(updates):
-        theta = naive.learn_offline(
-            "ExpectedSarsa", 0.0, *tables(problem), experience, lambda t: 0.1, np.ones(problem.p),
-            updates, 3,
-        )  # fmt: skip
-        return np.abs(theta).max()
-
-    assert largest(first - 1) <= 1.01 < largest(first)
-    assert np.abs(run.theta[1]).max() == pytest.approx(largest(first - 1), rel=1e-10)
-
-
 @pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")
 def test_overflow_is_divergence_not_nan():
     problem = sb.problems.two_state(gamma=0.999)

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import saddleback as sb
+from helpers.problems import as_list, tables
+from oracles import naive
 from saddleback.engine import learner_batch
 
 RULES = [sb.GES(0.9), sb.GQ(0.9), sb.ExpectedSarsa(0.9)]
@@ -81,3 +83,24 @@ def test_equal_metrics_are_computed_once():
     assert calls == [3, 3, 3]
     assert np.array_equal(run.curves["own"], run.curves["common"])
     assert not np.array_equal(run.curves["own"], run.curves["other"])
+
+
+@pytest.mark.kernel
+def test_offline_divergence_is_recorded():
+    problem = sb.problems.two_state(gamma=0.999)
+    run = sb.learn_offline(
+        sb.ExpectedSarsa(0.0), problem, alpha=[0.0, 0.1], steps=500, horizon=3, rng=0, theta0=1.0,
+        bound=1.01,
+    )  # fmt: skip
+    assert run.ok.tolist() == [True, False]
+    experience, first = as_list(sb.sample(problem, 502, rng=0)), int(run.diverged_at[1])
+
+    def largest(updates):
+        theta = naive.learn_offline(
+            "ExpectedSarsa", 0.0, *tables(problem), experience, lambda t: 0.1, np.ones(problem.p),
+            updates, 3,
+        )  # fmt: skip
+        return np.abs(theta).max()
+
+    assert largest(first - 1) <= 1.01 < largest(first)
+    assert np.abs(run.theta[1]).max() == pytest.approx(largest(first - 1), rel=1e-10)

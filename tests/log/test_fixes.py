@@ -474,9 +474,8 @@ def test_files_that_share_some_observations():
 def test_a_column_by_another_name_in_one_file_is_named():
     one, other = pa.table(BARE), pa.table(renamed(BARE, reward="Reward"))
     sources = [Log(one).sources[0], Log(other, columns={"reward": "Reward"}).sources[0]]
-    with error_matching(
-        LogError, "reward is double in the first, missing in the second, which has 'Reward'."
-    ):
+    message = "reward is double in the first, missing in the second, which has 'Reward'."
+    with error_matching(LogError, message):
         Log(sources)
 
 
