@@ -298,7 +298,7 @@ def test_the_axis_over_lambda_holds_the_interval(results):
     data = json.loads(re.search(r'id="data">(.*?)</script>', page).group(1))
     band = data["figures"]["path-0"]["spec"]["layer"][0]["data"]["values"]
     assert band == [{"low": verdict["low"], "high": verdict["high"]}]
-    assert "than the width of its 95% CI (band)" in page
+    assert "than the width of the 95% CI of LSTD, GRetrace(0.5) (band)" in page
 
 
 def test_numbers_have_a_minus_sign_and_the_head_names_the_file(results):

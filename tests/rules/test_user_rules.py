@@ -135,7 +135,7 @@ def test_a_data_file_cannot_name_code(folder):
 
 def test_analyse_takes_any_rule(folder):
     title = json.loads(run("analyse", "two_state", "--rule", CAPPED, "--json"))["title"]
-    assert title.startswith("Rule(trace=Capped(lam=0.5, cap=3)")
+    assert title.startswith("Capped(lam=0.5, cap=3)")
     run("analyse", "two_state", "--rule", "Retrace:0.5+Correction", "--json")
     run("analyse", "two_state", "--rule", "GES:0.5", "--json")
     message = run("analyse", "two_state", "--rule", "GES:0.5", "--lam", "0.5", status=2)

@@ -74,7 +74,8 @@ def command(
         title, subject = f"{system.rule.display_name}, {Path(source).name}", (system,)
     else:
         problem, chosen = _make_problem(source, rule, lam, gamma, seed)
-        title, subject = f"{chosen}, {source}, γ = {problem.mdp.gamma:g}", (problem, chosen)
+        name = chosen.display_name
+        title, subject = f"{name}, {source}, γ = {problem.mdp.gamma:g}", (problem, chosen)
     title = visible(title, keep="")
     if not as_json:
         prepare_folder(out)

@@ -357,13 +357,15 @@ def lambda_path(name: str, result: Record, verdict: Record | None) -> Record | N
         return None
     values = [row["value"] for row in rows]
     change = max(values) - min(values)
-    caption = f"From λ = {rows[0]['λ']:g} to {rows[-1]['λ']:g} the estimate changes by {change:.3g}"
+    caption = f"From λ = {rows[0]['λ']:g} to {rows[-1]['λ']:g} the closed form changes by "
+    caption += f"{change:.3g}"
     colour = MUTED if _is_refused(verdict) else COLOURS[0]
     layers: list[Record] = []
     if verdict is not None and verdict["high"] is not None and math.isfinite(verdict["high"]):
         low, high = verdict["low"], verdict["high"]
         comparison = "more" if change > high - low else "less"
-        caption += f", {comparison} than the width of its 95% CI (band), {high - low:.3g}"
+        main = next(one["method"] for one in result["estimates"] if one["target"] == name)
+        caption += f", {comparison} than the width of the 95% CI of {main} (band), {high - low:.3g}"
         layers.append(
             {"data": {"values": [{"low": low, "high": high}]},
              "mark": {"type": "rect", "color": colour, "opacity": 0.14, "aria": False},
