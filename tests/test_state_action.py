@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
+from saddleback._user_functions import ImpureFunction
+from saddleback.errors import InvalidParameter, InvalidShape
 from saddleback.features.action_distribution import GaussianActions, SampledActions
 from saddleback.features.state_action import (
     FourierByAction,
@@ -94,3 +98,19 @@ def test_densities_are_those_of_scipy():
         for mean, covariance, a in zip(gaussian.mean, gaussian.covariance, actions, strict=True)
     ]
     np.testing.assert_allclose(gaussian.log_density(actions), expected, rtol=1e-9)
+
+
+def test_functions_of_the_user_are_checked():
+    states, actions = np.ones((4, 2)), np.arange(4.0)[:, None]
+    linear = JointCustom(lambda s, a: np.column_stack([s, a]), 3)
+    linear.check_rows(states, actions)()
+    assert linear(states, actions).tolist() == [[1, 1, 0], [1, 1, 1], [1, 1, 2], [1, 1, 3]]
+    with pytest.raises(ImpureFunction):
+        JointCustom(lambda s, a: a - a.mean(), 1).check_rows(states, actions)
+    with pytest.raises(ImpureFunction):
+        JointCustom(lambda s, a: np.add(a, 1.0, out=a), 1)(states, actions)
+    with pytest.raises(InvalidShape, match=re.escape("must return [4, 2], got [4, 1]")):
+        JointCustom(lambda s, a: a, 2)(states, actions)
+    with pytest.raises(InvalidParameter, match="features failed: KeyError"):
+        JointCustom(lambda s, a: {}["x"], 1)(states, actions)
+    JointMonomials(JointScaling.of(states, actions), 1).check_rows(states, actions)()
