@@ -67,7 +67,10 @@ class DensityTarget(ContinuousTarget):
 
 
 class JointQ:
-    """A linear Q of observation and action, cross-fitted by episodes, as a control variate."""
+    """A linear Q of observation and action, cross-fitted by episodes, as a control variate.
+
+    It is not clipped: V must be the exact expectation of Q, or DR would be biased.
+    """
 
     bootstrap_truncated = False
 
