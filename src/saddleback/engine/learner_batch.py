@@ -62,7 +62,10 @@ class Learners(MeasuredWeights):
         blocks: int = 1,
     ) -> None:
         self.done = 0
-        parts = np.array_split(np.arange(len(theta)), min(blocks, len(theta)))
+        # Neighbours have similar step sizes and diverge alike: blocks take turns to stay even.
+        count = min(blocks, len(theta))
+        parts = [np.arange(first, len(theta), count) for first in range(count)]
+        self._order = np.argsort(np.concatenate(parts))
         kind = ExplicitBlock if form.has_further_traces else Block
         self.blocks: list[Block | ExplicitBlock] = [
             kind(
@@ -75,16 +78,17 @@ class Learners(MeasuredWeights):
     @property
     def diverged_at(self) -> IntArray:
         """The update at which each learner diverged, or −1."""
-        return np.concatenate([block.diverged_at for block in self.blocks])
+        return np.concatenate([block.diverged_at for block in self.blocks])[self._order]
 
     def current_theta(self) -> FloatArray:
         """Return θ as [K, p], with the postponed sums folded in."""
         # One memory layout for any number of blocks, so that sums over it round the same.
-        return np.concatenate([block.theta() for block in self.blocks])
+        return np.concatenate([block.theta() for block in self.blocks])[self._order]
 
     def weights(self) -> tuple[FloatArray, FloatArray]:
         """Return θ and ω as [K, p], with the postponed sums folded in."""
-        return self.current_theta(), np.concatenate([block.omega() for block in self.blocks])
+        omega = np.concatenate([block.omega() for block in self.blocks])[self._order]
+        return self.current_theta(), omega
 
 
 class Block:
