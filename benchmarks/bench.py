@@ -369,9 +369,9 @@ def main():
     ratios = {
         "one learner: oracle / engine": numpy_ns / engine[1],
         "121 learners: oracle / engine": numpy_ns / engine[121],
-        "two threads / one: kernel, 121 learners": faster["kernel"],
-        "two threads / one: learn, 121 settings": faster["learn"],
-        "two threads / one: learn, most settings diverge": faster["learn, most diverge"],
+        "121 learners: two threads / one": faster["kernel"],
+        "121 learners end to end: two threads / one": faster["learn"],
+        "121 learners end to end, most diverge: two threads / one": faster["learn, most diverge"],
         "two independent kernels / one": 2 * faster["independent"],
         "largest over λ > 0 / λ = 0": max(
             times[value] / times[0.0] for times in lam.values() for value in times if value > 0

@@ -149,7 +149,7 @@ NUMBERS = {
         "bench", lambda m: f"{m['ns_per_step_by_size_16']['fine_tiles']['1000000']:.0f}"
     ),
     "accesses, ns": ("bench", lambda m: f"{m['ns_per_step_rows_alone_16']['fine_tiles']:.0f}"),
-    "two threads": ratio("two threads / one: learn, 121 settings", ".2f"),
+    "two threads": ratio("121 learners end to end: two threads / one", ".2f"),
     "two kernels": ratio("two independent kernels / one", ".2f"),
     "λ": ratio("largest over λ > 0 / λ = 0", ".2f"),
     "paper, s": ("bench", lambda m: f"{m['paper']['learning_cpu_s_for_5_runs']:.0f}"),
