@@ -1,8 +1,8 @@
 """Do the tests notice a wrong line? A sample of mutants of the code, and the share that is killed.
 
 A mutant is a copy of the package with one change: a comparison, an arithmetic operator or a number.
-It is killed if a test of its package fails, or does not end. `make mutants` takes a random sample,
-prints those that survive, and writes results/mutants.json.
+It is killed if an example in its file or a test of its package fails, or does not end. `make
+mutants` takes a random sample, prints those that survive, and writes results/mutants.json.
 """
 
 from __future__ import annotations
@@ -104,11 +104,12 @@ def _between(
 
 
 def ordered_tests(package: str, module: str = "") -> list[str]:
-    """Return the test files of a package, those that mention a module first."""
+    """Return what tests a package: examples of a module, files that mention it, the others."""
     files = [path for name in TESTS[package] for path in sorted((ROOT / name).rglob("test_*.py"))]
     if module:
         files.sort(key=lambda path: module not in path.read_text(encoding="utf-8"))
-    return [path.relative_to(ROOT).as_posix() for path in files]
+    examples = [f"saddleback.{package}.{module}"] if module else []
+    return [*examples, *(path.relative_to(ROOT).as_posix() for path in files)]
 
 
 def failure(source: Path, cache: Path, package: str, module: str = "") -> str:
@@ -119,7 +120,8 @@ def failure(source: Path, cache: Path, package: str, module: str = "") -> str:
     }  # fmt: skip
     command = [
         sys.executable, "-m", "pytest", "-x", "-q", "-n0", "-p", "no:cacheprovider",
-        "-m", "not slow and not browser and not cluster", *ordered_tests(package, module),
+        "-m", "not slow and not browser and not cluster", "--pyargs",
+        *ordered_tests(package, module),
     ]  # fmt: skip
     try:
         done = subprocess.run(
