@@ -1,7 +1,9 @@
 """Progress: a fraction of all the planned work, shown as a bar or as a line every ten seconds."""
 
+import io
 import re
 import sys
+from contextlib import contextmanager
 
 import pytest
 from click.testing import CliRunner
@@ -9,6 +11,7 @@ from click.testing import CliRunner
 from helpers.studies import SMALL, write_study
 from saddleback import GES, collect, evaluate, learn, problems
 from saddleback._progress import TaskProgress, part_of, split_progress
+from saddleback.cli import cmd_check
 from saddleback.cli import progress as cli_progress
 from saddleback.cli.group import group
 from saddleback.sweep import read_study, run_study, tasks_of
@@ -111,6 +114,36 @@ def test_progress_without_a_terminal_is_plain_lines(tmp_path, monkeypatch):
     assert lines
     for line in lines:
         assert re.fullmatch(r"sweep, \d of 6 tasks.*: \d+% done(, \d+ s left)?", line)
+
+
+class Terminal(io.StringIO):
+    """Standard error that is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+def test_ctrl_c_before_the_context_of_the_bar_is_entered_erases_it(monkeypatch, tmp_path):
+    """A signal may arrive when the bar is drawn but the with statement has not begun."""
+    begun = []
+
+    @contextmanager
+    def interrupted(*quiet):
+        begun.append(cli_progress.display(*quiet))
+        begun[0].__enter__()
+        raise KeyboardInterrupt
+        yield
+
+    collect(problems.mountain_car(), episodes=2, rng=0).write(tmp_path / "car.parquet")
+    monkeypatch.setattr(cmd_check, "display", interrupted)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with pytest.raises(SystemExit) as ended:
+        group.main(["check", str(tmp_path / "car.parquet")], "saddleback")
+    assert ended.value.code == 130
+    drawn, end = sys.stderr.getvalue().rsplit("\r\x1b[2K", 1)
+    assert "starting" in drawn
+    assert end == "interrupted.\n"
 
 
 def test_progress_lines_come_every_ten_seconds(tmp_path):

@@ -18,7 +18,7 @@ import click
 from saddleback import __version__
 from saddleback._registry import check_name
 from saddleback.cli.completion import add_completion
-from saddleback.cli.progress import messages_shown
+from saddleback.cli.progress import close_display, messages_shown
 from saddleback.cli.terminal import echo
 from saddleback.errors import SaddlebackError, UnknownName
 
@@ -108,6 +108,7 @@ class LazyGroup(click.Group):
             echo_message(f"error: not enough memory{reason}. Use fewer features.", err=True)
             sys.exit(2)
         except (KeyboardInterrupt, click.Abort):
+            close_display()
             kept = "; finished tasks are kept" if ctx.invoked_subcommand == "paper" else ""
             echo(f"interrupted{kept}.", err=True)
             sys.exit(130)

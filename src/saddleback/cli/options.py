@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from saddleback.cli.progress import close_display
 from saddleback.cli.terminal import echo
 
 quiet_option = click.option("--quiet", is_flag=True, help="Do not show progress.")
@@ -79,5 +80,6 @@ def resumable() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
+        close_display()
         echo(f"interrupted; finished tasks are kept. Resume with:\n  {command_line()}", err=True)
         sys.exit(130)  # threads are not waited for: a shard is complete or absent

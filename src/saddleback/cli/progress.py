@@ -80,6 +80,12 @@ class Display:
         """Hide the display while something else is written to the terminal."""
         return nullcontext()
 
+    def open(self) -> None:
+        """Begin to show the display."""
+
+    def close(self) -> None:
+        """Remove the display from the terminal, if it is there."""
+
 
 class PlainLines(Display):
     """A plain line every ten seconds."""
@@ -102,10 +108,23 @@ class PlainLines(Display):
 class Bar(Display):
     """A bar on the terminal, removed when the work is done."""
 
-    def __init__(self, progress: RichProgress, clock: Clock) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._progress, self.clock = progress, clock
-        self._task = progress.add_task("starting", total=1.0)
+        self._progress = _rich_progress(self.clock)
+
+    def open(self) -> None:
+        """Draw the bar."""
+        self._progress.start()
+        self._task = self._progress.add_task("starting", total=1.0)
+
+    def close(self) -> None:
+        """Erase the bar, and what Ctrl-C left of it while it was being drawn."""
+        from rich.control import Control
+        from rich.segment import ControlType
+
+        self._progress.stop()
+        erase = Control(ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 2))
+        self._progress.console.control(erase)
 
     def show(self) -> None:
         """Move the bar."""
@@ -173,12 +192,19 @@ def display(quiet: bool = False) -> Iterator[Display]:
         with _level(logging.WARNING):
             yield Display()
         return
-    with _bar() if can_draw_bar() else nullcontext(PlainLines()) as shown:
-        _active = shown
-        try:
-            yield shown
-        finally:
-            _active = Display()
+    _active = shown = Bar() if can_draw_bar() else PlainLines()
+    try:
+        shown.open()
+        yield shown
+    finally:
+        close_display()
+
+
+def close_display() -> None:
+    """Remove the display, also where Ctrl-C came before its context was entered."""
+    global _active
+    _active.close()
+    _active = Display()
 
 
 def can_draw_bar() -> bool:
@@ -188,12 +214,10 @@ def can_draw_bar() -> bool:
     return sys.stderr.isatty() and not Console(stderr=True).is_dumb_terminal
 
 
-@contextmanager
-def _bar() -> Iterator[Bar]:
+def _rich_progress(clock: Clock) -> RichProgress:
+    """Return a progress display of rich with the columns of the bar."""
     from rich.console import Console
-    from rich.control import Control
     from rich.progress import BarColumn, Progress, ProgressColumn, TaskProgressColumn, TextColumn
-    from rich.segment import ControlType
     from rich.table import Column
     from rich.text import Text
 
@@ -204,7 +228,7 @@ def _bar() -> Iterator[Bar]:
             seconds = clock.remaining(time.monotonic())
             return Text("" if seconds is None else f"{format_duration(seconds)} left")
 
-    console, clock = Console(stderr=True), Clock(time.monotonic())
+    console = Console(stderr=True)
     console.width -= MARGIN
     columns = (
         BarColumn(
@@ -219,13 +243,7 @@ def _bar() -> Iterator[Bar]:
             table_column=Column(no_wrap=True, overflow="ellipsis"),
         ),
     )
-    with Progress(*columns, console=console, transient=True, refresh_per_second=4) as progress:
-        try:
-            yield Bar(progress, clock)
-        except KeyboardInterrupt:  # it may have come while the bar was being drawn
-            progress.stop()
-            console.control(Control(ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 2)))
-            raise
+    return Progress(*columns, console=console, transient=True, refresh_per_second=4)
 
 
 def format_duration(seconds: float) -> str:
