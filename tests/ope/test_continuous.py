@@ -22,7 +22,8 @@ from saddleback.log.continuous_targets import as_continuous_targets
 from saddleback.ope.action_candidates import action_candidates
 from saddleback.ope.density_weights import BANDWIDTHS
 from saddleback.ope.episode_sample import sample_episodes
-from saddleback.ope.marginal_dr import Rows, fit_basis
+from saddleback.ope.fold_sums import Rows
+from saddleback.ope.marginal_dr import fit_basis
 from saddleback.ope.slope import slope
 from saddleback.policies import Gaussian, Sampler
 

@@ -20,8 +20,9 @@ from saddleback.ope.candidates import HISTORY, OBSERVATION, STEP, Basis, candida
 from saddleback.ope.consensus import CAUTION, find_consensus
 from saddleback.ope.episode_sample import EpisodeSampler, sample_episodes
 from saddleback.ope.evidence_from_log import distance_on_one_side
+from saddleback.ope.fold_sums import Rows
 from saddleback.ope.log_pass import read_log
-from saddleback.ope.marginal_dr import Rows, fit_basis, leading_directions
+from saddleback.ope.marginal_dr import fit_basis, leading_directions
 
 
 def sample_of(log, policy=target, **options):

@@ -8,7 +8,8 @@ from helpers.logs import mixed
 from saddleback import Log
 from saddleback.log.target_policies import as_targets
 from saddleback.ope.episode_sample import FOLDS, sample_episodes
-from saddleback.ope.marginal_dr import Rows, fit_basis
+from saddleback.ope.fold_sums import Rows
+from saddleback.ope.marginal_dr import fit_basis
 from saddleback.ope.shared_candidates import shared_candidates
 
 

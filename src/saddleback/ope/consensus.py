@@ -34,7 +34,8 @@ from saddleback.ope.candidates import (
 )
 from saddleback.ope.consensus_q import MIN_WEIGHT, ConsensusQ
 from saddleback.ope.episode_sample import EpisodeSample
-from saddleback.ope.marginal_dr import POOLING, RIDGES, Fits, Rows, fit_basis
+from saddleback.ope.fold_sums import Rows
+from saddleback.ope.marginal_dr import POOLING, RIDGES, Fits, fit_basis
 from saddleback.ope.shared_candidates import shared_candidates
 from saddleback.ope.windowed_ratios import windowed_weights
 

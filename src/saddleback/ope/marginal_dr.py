@@ -29,18 +29,16 @@ from typing import Any
 import numpy as np
 import scipy
 
-from saddleback._typing import BoolArray, FloatArray, IntArray
+from saddleback._typing import FloatArray, IntArray
 from saddleback.ope.candidates import Basis
-from saddleback.ope.episode_sample import FOLDS, MAX_CELLS, MIN_STEPS, EpisodeSample
+from saddleback.ope.episode_sample import FOLDS, MAX_CELLS, MIN_STEPS
+from saddleback.ope.fold_sums import FoldSums, Penalised, Rows
 
 RIDGES = (1e-5, 1e-4, 1e-3, 1e-2)
 """Ridges, relative to the diagonal of M."""
 
 POOLING = (1.0, 100.0)
 """Penalties on what differs between actions, relative to that on what they share."""
-
-JITTER = 1e-9
-"""Ridge relative to the mean of the diagonal of M, for features that are never active."""
 
 NEGLIGIBLE, MOST = 1e-7, 0.8
 """Mean square of a direction of smooth features below which it is left out, and the share of them
@@ -79,45 +77,6 @@ class Fits:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """The rows of a sample, sorted by fold and action, as every basis needs them."""
-
-    order: IntArray
-    actions: IntArray
-    rewards: FloatArray
-    weights: FloatArray
-    folds: IntArray
-    start_pi: FloatArray
-    start_folds: IntArray
-    carried: FloatArray | None = None
-
-    @classmethod
-    def of(cls, sample: EpisodeSample, target: str, gamma: float) -> Rows:
-        """Sort the rows of a sample."""
-        fold = sample.folds[sample.episode]
-        order = np.lexsort((sample.actions, fold))
-        weights = gamma * sample.continues[:, None] * sample.next_pi[target]
-        return cls(
-            order, sample.actions[order], sample.rewards[order],
-            np.asfortranarray(weights[order]), fold[order], sample.start_pi[target], sample.folds,
-        )  # fmt: skip
-
-    @classmethod
-    def shared(cls, sample: EpisodeSample, target: str, gamma: float) -> Rows:
-        """Sort the rows for features that are expectations over actions: as of one action."""
-        fold = sample.folds[sample.episode]
-        order = np.argsort(fold, kind="stable")
-        weights = gamma * sample.continues[order, None].astype(float)
-        carried = None
-        if sample.action_values is None:
-            carried = np.where(sample.step > 0, gamma * sample.taken_pi(target), 0.0)[order]
-        return cls(
-            order, np.zeros(len(order), dtype=np.int64), sample.rewards[order], weights,
-            fold[order], np.ones((len(sample.starts), 1)), sample.folds, carried,
-        )  # fmt: skip
-
-
 @np.errstate(over="ignore", invalid="ignore")  # those not finite are left out
 def fit_basis(
     basis: Basis,
@@ -136,7 +95,7 @@ def fit_basis(
     if basis.lam:
         assert rows.carried is not None
         traces = accumulate_traces(before, basis.lam * rows.carried)
-    folds = [_FoldSums.of(k, traces, before, after, first, rows) for k in range(FOLDS)]
+    folds = [FoldSums.of(k, traces, before, after, first, rows) for k in range(FOLDS)]
     total = [
         functools.reduce(np.add, parts) for parts in zip(*(f.sums for f in folds), strict=True)
     ]
@@ -153,7 +112,7 @@ def fit_basis(
     thetas = np.full((len(penalties), FOLDS, len(total[2])), np.nan)
     for k, fold in enumerate(folds):
         M, C, b, x = (all_folds - own for all_folds, own in zip(total, fold.sums, strict=True))
-        penalised = _Penalised(M, C if horizon is None else None, directions is not None)
+        penalised = Penalised(M, C if horizon is None else None, directions is not None)
         solve = functools.partial(_fixed_point, b=b, x=x)
         if horizon is not None:
             C = np.asfortranarray(C)
@@ -263,46 +222,6 @@ def _evaluate(
     return before, after, first
 
 
-class _Penalised:
-    """M_λ − L for several penalties, from the blocks of M [K, m, m]; the first feature is constant.
-
-    The penalty is λ times the mean square of a feature, or, for ``equal`` penalties, of the
-    constant, on the mean of its weights over actions, and ``pooling`` times that on their
-    differences from this mean. The mean weight of the constant is free, so that values are not
-    drawn to 0.
-    """
-
-    def __init__(self, M: FloatArray, less: FloatArray | None, equal: bool) -> None:
-        self.K, self.m = M.shape[:2]
-        # In the order of LAPACK, so that it need not copy; penalties change only some entries.
-        blocks = np.zeros((self.K, self.m, self.K, self.m))
-        np.einsum("aiaj->aij", blocks)[:] = M
-        self._diagonals = np.einsum("aici->aci", blocks).copy()
-        matrix = blocks.reshape(self.K * self.m, -1)
-        self._matrix = np.asfortranarray(matrix if less is None else matrix - less)
-        self._less = 0.0 if less is None else self._of_features(np.asfortranarray(less)).copy()
-        self._squares = np.einsum("aii->i", M).copy()
-        if equal:
-            self._squares[:] = self._squares[0]
-        self._jitter = JITTER * max(float(np.einsum("aii->", M)) / (self.K * self.m), 1e-300)
-
-    def _of_features(self, matrix: FloatArray) -> FloatArray:
-        """Return the entries of a matrix where both features are the same, a view [K, K, m]."""
-        entries: FloatArray = matrix.T.reshape(self.K, self.m, self.K, self.m)
-        return np.einsum("ciai->aci", entries)  # type: ignore[no-any-return]
-
-    def matrix(self, ridge: float, pooling: float) -> FloatArray:
-        """Return a matrix that may be overwritten, [p, p]."""
-        scale = ridge * self._squares / self.K
-        alike = scale * (np.arange(self.m) > 0)
-        differing = np.eye(self.K) - 1.0 / self.K
-        entries = self._diagonals + (pooling * differing[:, :, None] * scale + alike / self.K)
-        np.einsum("aai->ai", entries)[:] += self._jitter
-        matrix = self._matrix.copy(order="F")
-        self._of_features(matrix)[:] = entries - self._less
-        return matrix
-
-
 Solution = tuple[FloatArray, FloatArray] | None
 """θ and u; None if a matrix is singular, or not definite."""
 
@@ -334,67 +253,3 @@ def _recursion(
             nu[:, h + 1] = nu[:, h] @ P
     u, _ = scipy.linalg.lapack.dpotrs(factor, nu)
     return theta, u
-
-
-@dataclass(frozen=True, eq=False)
-class _FoldSums:
-    """Rows and episodes of a fold, and its sums M [K, m, m], C [p, p], b [p], x [p]; p = K·m."""
-
-    rows: slice
-    bounds: IntArray
-    episodes: BoolArray
-    sums: tuple[FloatArray, FloatArray, FloatArray, FloatArray]
-
-    @classmethod
-    def of(
-        cls, k: int, traces: FloatArray, before: FloatArray, after: FloatArray, first: FloatArray,
-        rows: Rows,
-    ) -> _FoldSums:  # fmt: skip
-        K, m = rows.weights.shape[1], before.shape[1]
-        begin, end = np.searchsorted(rows.folds, [k, k + 1])
-        bounds = begin + np.searchsorted(rows.actions[begin:end], np.arange(K + 1))
-        M, C, b = np.zeros((K, m, m)), np.zeros((K, m, K * m)), np.zeros((K, m))
-        for a in range(K):
-            own = slice(bounds[a], bounds[a + 1])
-            phi = traces[own]
-            M[a], b[a] = phi.T @ before[own], phi.T @ rows.rewards[own]
-            for c in range(K):
-                weight = rows.weights[own, c]
-                used = np.flatnonzero(weight)
-                if len(used) < 0.75 * len(weight):  # as of a deterministic target
-                    phi_c, after_c, weight = phi[used], after[own][used], weight[used]
-                else:
-                    phi_c, after_c = phi, after[own]
-                if len(used):
-                    C[a, :, c * m : (c + 1) * m] = (phi_c * weight[:, None]).T @ after_c
-        episodes = rows.start_folds == k
-        starts = rows.start_pi[episodes].T @ first[episodes]
-        sums = (M, C.reshape(K * m, K * m), b.ravel(), starts.ravel())
-        return cls(slice(begin, end), bounds, episodes, sums)
-
-    def of_actions(self, features: FloatArray, weights: FloatArray) -> FloatArray:
-        """Return φᵀ of the logged actions times weights [p, R, c], for the rows of the fold."""
-        begin, m, (p, *shape) = self.rows.start, features.shape[1], weights.shape
-        values = np.empty((self.rows.stop - begin, *shape), weights.dtype)
-        flat, columns = values.reshape(len(values), -1), weights.reshape(p, -1)
-        for a in range(p // m):
-            own = slice(self.bounds[a], self.bounds[a + 1])
-            flat[own.start - begin : own.stop - begin] = (
-                features[own] @ columns[a * m : (a + 1) * m]
-            )
-        return values
-
-    def next_values(self, after: FloatArray, pi: FloatArray, theta: FloatArray) -> FloatArray:
-        """Return γ times the next values under π, [n, R, c], for the rows of the fold."""
-        m, (p, *shape) = after.shape[1], theta.shape
-        columns = theta.reshape(p, -1)
-        values = sum(
-            pi[self.rows, a, None] * (after[self.rows] @ columns[a * m : (a + 1) * m])
-            for a in range(p // m)
-        )
-        return np.reshape(values, (-1, *shape))
-
-    def starts(self, first: FloatArray, start_pi: FloatArray) -> FloatArray:
-        """Return φ under π at the starts of the fold's episodes, [E_k, p]."""
-        own, pi = first[self.episodes], start_pi[self.episodes]
-        return (pi[:, :, None] * own[:, None, :]).reshape(len(own), -1)
