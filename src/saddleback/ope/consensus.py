@@ -16,13 +16,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from saddleback._progress import Progress
-from saddleback._typing import FloatArray
+from saddleback._typing import FloatArray, IntArray
 from saddleback.features import Features
+from saddleback.ope.backup_loss import common_goals, excess, value_range
 from saddleback.ope.candidates import (
     GIVEN,
     HISTORY,
@@ -35,6 +37,7 @@ from saddleback.ope.candidates import (
 from saddleback.ope.consensus_q import MIN_WEIGHT, ConsensusQ
 from saddleback.ope.episode_sample import EpisodeSample
 from saddleback.ope.fold_sums import Rows
+from saddleback.ope.hidden_state import is_hidden, relative_loss
 from saddleback.ope.marginal_dr import POOLING, RIDGES, Fits, fit_basis
 from saddleback.ope.shared_candidates import shared_candidates
 from saddleback.ope.windowed_ratios import windowed_weights
@@ -45,14 +48,14 @@ QUANTILE = 0.8
 POWER, NOISE = 4.0, 0.02
 """Power of the weights, and the residual, in standard deviations of a return, that is noise."""
 
+LOSS = 0.15
+"""Error of the value for each unit of a root mean square error of backups at every step."""
+
 CAUTION = 1.5
 """Bias for each unit of contradiction, fitted on families of problems other than those reported."""
 
 OWN_SHARE = 0.1
 """Share of the squared difference to what candidates of another view estimate by themselves."""
-
-SIGNIFICANT = 3.0
-"""Standard errors from which duals that see the history contradict the observation."""
 
 SIGNIFICANT_CHANGE = 2.0
 """The same for what windowed ratios change."""
@@ -208,6 +211,8 @@ def find_consensus(
         if given is not None:
             bases.insert(0, given_basis(given, sample))
     shared_rows = Rows.shared(sample, target, gamma)
+    goals = common_goals(rows, shared_rows, bases, sample, gamma, horizon)
+    rows, shared_rows = (replace(one, goals=goals[one.order]) for one in (rows, shared_rows))
     pooling = POOLING if sample.n_actions > 1 else POOLING[1:]  # of one action it has no effect
 
     def fit(basis: Basis) -> Fits:
@@ -225,6 +230,8 @@ def find_consensus(
             progress(len(fits) / len(bases))
     returns = sample.returns(gamma)
     noise = NOISE * max(float(returns.std()), 0.01 * abs(float(returns.mean())))
+    possible = value_range(sample, gamma, horizon)
+    weigh = partial(_weigh, sample=sample, noise=noise, possible=possible)
     by_view: dict[str, list[tuple[Basis, Fits]]] = {}
     for basis, fitted in zip(bases, fits, strict=True):
         if fitted.penalties:
@@ -233,13 +240,18 @@ def find_consensus(
     for view, own in by_view.items():
         seen = own
         if view in (STEP, HISTORY):
-            own_parts[view] = _weigh(own, own, sample, noise)
+            own_parts[view] = weigh(own, own)
             seen = [*by_view[OBSERVATION], *own]
-        parts[view] = _weigh(seen, own, sample, noise)
+        parts[view] = weigh(seen, own)
     main = next(iter(parts))
     if HISTORY in parts and main == OBSERVATION:
-        residuals = _corrections(parts[OBSERVATION][1], parts[HISTORY][2], sample)
-        if abs(residuals.mean()) > SIGNIFICANT * residuals.std(ddof=1) / np.sqrt(len(residuals)):
+        history, observation = (
+            np.concatenate([fits.loss for _, fits in by_view[view]])
+            for view in (HISTORY, OBSERVATION)
+        )
+        found = _corrections(parts[OBSERVATION][1], parts[HISTORY][2], sample)
+        change = parts[HISTORY][0].scores - parts[OBSERVATION][0].scores
+        if is_hidden(found, change, relative_loss(history, observation, goals.var(axis=0))):
             main = HISTORY
 
     def changes(delta: FloatArray, ratio: FloatArray) -> FloatArray | None:
@@ -269,10 +281,12 @@ def _weigh(
     duals: Sequence[tuple[Basis, Fits]],
     sample: EpisodeSample,
     noise: float,
+    possible: tuple[float, float],
 ) -> tuple[Consensus, FloatArray, FloatArray]:
     """Weigh the candidates of one view; return also δ and w of their weighted means, [n, H].
 
-    ``primals`` are those of the observation, too, and end with those of the view.
+    ``primals`` are those of the observation, too, and end with those of the view. ``possible`` is
+    the range of values.
     """
     labels = [(basis, *penalty) for basis, fits in primals for penalty in fits.penalties]
     start = np.concatenate([fits.start for _, fits in primals])
@@ -284,9 +298,19 @@ def _weigh(
     thetas = [theta for _, fits in primals for theta in fits.theta]
     values = start.mean(axis=1)
     estimates = values[:, None] + correction
-    groups = [id(basis) if len(primals) > 1 else k for k, (basis, *_) in enumerate(labels)]
-    imbalance = _imbalances(estimates, groups)
+    groups = np.array(
+        [id(basis) if len(primals) > 1 else k for k, (basis, *_) in enumerate(labels)]
+    )
+    impossible = np.abs(start - np.clip(start, *possible)).mean(axis=1)
+    plausible = impossible <= noise
+    if len(set(groups[plausible])) < 2:
+        plausible[:] = True
+    imbalance = _imbalances(estimates[plausible], groups[plausible])
     residual = np.abs(correction) @ _weights(imbalance + noise, 2.0)
+    mass = np.concatenate([fits.ratio.sum(axis=(1, 2)) / E for _, fits in duals])
+    loss = np.concatenate([fits.loss for _, fits in primals])
+    residual += LOSS * max(1.0, float(np.median(mass))) * excess(loss)
+    residual = np.maximum(residual, impossible)
     primal = _weights(residual + noise, POWER)
     dual = _weights(imbalance + noise, POWER)
     mean_delta = _mean(primal, [fits.delta for _, fits in primals])
@@ -353,14 +377,13 @@ def _corrections(delta: FloatArray, ratio: FloatArray, sample: EpisodeSample) ->
     return np.bincount(sample.episode, products, minlength=len(sample.starts)).astype(float)
 
 
-def _imbalances(estimates: FloatArray, bases: list[int]) -> FloatArray:
+def _imbalances(estimates: FloatArray, bases: IntArray) -> FloatArray:
     """Return how much the estimates of each dual change over the bases of the primals, [N].
 
     Every basis counts once, whatever the number of its ridges, and poor ones count, too: a dual in
     balance has the same estimate for all of them. A fifth of the bases may be left out.
     """
-    label = np.array(bases)
-    medians = [np.median(estimates[label == basis], axis=0) for basis in dict.fromkeys(bases)]
+    medians = [np.median(estimates[bases == basis], axis=0) for basis in dict.fromkeys(bases)]
     deviations = np.abs(np.array(medians) - np.median(medians, axis=0))
     return np.asarray(np.quantile(deviations, QUANTILE, axis=0))
 

@@ -35,7 +35,7 @@ from saddleback.rules import Rule
 SMALL_RIDGES = (1e-6, 1e-5, 1e-4)
 """Ridges to which the value should not be sensitive."""
 
-ROUNDING = 1e-9
+ROUNDING = 1e-4
 """Share of the range of values that is attributed to rounding."""
 
 DRAWS, MAX_RESAMPLED_FEATURES = 20, 400
@@ -209,6 +209,7 @@ def diagnose(
         mass = uncovered(counts) if miscalibration is not None else _mass_never_taken(sums, counts)
         outside = None if mass is None else mass / steps
     agreed, plain, others = measured.agreement, measured.without_ridge, measured.consensus
+    horizon = None if others is None else others.horizon
     gap = Gap(agreement=None if agreed is None else excess_over(*agreed, 1.0))
     closed: dict[str, Any] = {}
     if not measured.is_consensus:  # what is known of the closed form
@@ -269,11 +270,11 @@ def diagnose(
         hidden=None if hidden is None else hidden[1],
         hidden_in=None if hidden is None else hidden[0],
         hidden_remedy="add it to the observations"
-        + (", or give the horizon" if others is not None and others.horizon is None else ""),
+        + (", or give the horizon" if others is not None and horizon is None else ""),
         limit=limit,
-        limit_share=None if others is not None and others.horizon else limit_share,
+        limit_share=None if horizon else limit_share,
         truncated_weight=float(sums.counts.truncated_weight[0]) / max(1, episodes),
-        outside=_outside(interval, sums.counts, sums.setting.gamma, steps),
+        outside=_outside(interval, sums.counts, sums.setting.gamma, steps, horizon),
         dropped=altered.dropped,
         imputed=altered.imputed,
         clipped=altered.clipped / altered.rows,
@@ -353,13 +354,17 @@ def _sensitivity(
     return max(*changes, trace or 0.0)
 
 
-def _outside(interval: Interval, counts: LogCounts, gamma: float, steps: int) -> float:
+def _outside(
+    interval: Interval, counts: LogCounts, gamma: float, steps: int, horizon: int | None
+) -> float:
     """Return the distance of a value from the attainable range, relative to that range.
 
     Two standard errors are subtracted.
     """
     value, error = interval.value, interval.error
     total = 1.0 / (1.0 - gamma) if gamma < 1.0 else float(steps)
+    if horizon is not None:
+        total = float((gamma ** np.arange(horizon)).sum())
     low, high = min(0.0, counts.rewards[0] * total), max(0.0, counts.rewards[1] * total)
     if high <= low:
         return 0.0 if value == 0.0 else float("inf")

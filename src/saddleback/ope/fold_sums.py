@@ -25,6 +25,7 @@ class Rows:
     start_pi: FloatArray
     start_folds: IntArray
     carried: FloatArray | None = None
+    goals: FloatArray | None = None  # what every basis predicts, to be compared, [n, P]
 
     @classmethod
     def of(cls, sample: EpisodeSample, target: str, gamma: float) -> Rows:
@@ -88,6 +89,16 @@ class FoldSums:
         starts = rows.start_pi[episodes].T @ first[episodes]
         sums = (M, C.reshape(K * m, K * m), b.ravel(), starts.ravel())
         return cls(slice(begin, end), bounds, episodes, sums)
+
+    def regression(self, features: FloatArray, goals: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return Σφφᵀ [K, m, m] and Σφ goalᵀ [p, P] over the rows of the fold."""
+        K, m = len(self.bounds) - 1, features.shape[1]
+        squares, products = np.zeros((K, m, m)), np.zeros((K, m, goals.shape[1]))
+        for a in range(K):
+            own = slice(self.bounds[a], self.bounds[a + 1])
+            squares[a] = features[own].T @ features[own]
+            products[a] = features[own].T @ goals[own]
+        return squares, products.reshape(K * m, -1)
 
     def of_actions(self, features: FloatArray, weights: FloatArray) -> FloatArray:
         """Return φᵀ of the logged actions times weights [p, R, c], for the rows of the fold."""

@@ -62,6 +62,10 @@ class Fits:
     delta: FloatArray
     ratio: FloatArray
     theta: FloatArray  # θ without each fold, [R, folds, p]; θ_H with a horizon
+    # Mean squared error of a regression of each goal of the rows, held out, [R, P].
+    loss: FloatArray
+    # γ times the next values under π, [R, n, m]; None if they are not kept.
+    following: FloatArray | None = None
 
     def finite(self) -> Fits:
         """Return the candidates whose numbers are finite, and their sums of products as well."""
@@ -71,10 +75,11 @@ class Fits:
         kept = np.flatnonzero(finite)
         if len(kept) == len(self.penalties):
             return self
-        penalties = [self.penalties[k] for k in kept]
         return Fits(
-            penalties, self.start[kept], self.delta[kept], self.ratio[kept], self.theta[kept]
-        )
+            [self.penalties[k] for k in kept], self.start[kept], self.delta[kept],
+            self.ratio[kept], self.theta[kept], self.loss[kept],
+            None if self.following is None else self.following[kept],
+        )  # fmt: skip
 
 
 @np.errstate(over="ignore", invalid="ignore")  # those not finite are left out
@@ -84,6 +89,8 @@ def fit_basis(
     horizon: int | None,
     ridges: Sequence[float] = RIDGES,
     pooling: Sequence[float] = POOLING,
+    *,
+    keep_following: bool = False,
 ) -> Fits:
     """Fit primal and dual of a basis for each ridge and pooling, each fold by the other folds."""
     directions = leading_directions(basis, rows.order)
@@ -100,6 +107,7 @@ def fit_basis(
         functools.reduce(np.add, parts) for parts in zip(*(f.sums for f in folds), strict=True)
     ]
     penalties = list(itertools.product(pooling, ridges))
+    loss = _regression_loss(folds, before, rows.goals, penalties, directions is not None)
     columns = 1 if horizon is None else min(horizon, max(MIN_STEPS, MAX_CELLS // len(before)))
     single = horizon is not None and np.abs(rows.rewards).max() <= MAX_SINGLE
     kind: Any = np.float32 if single else np.float64
@@ -110,6 +118,7 @@ def fit_basis(
     ratio = np.full_like(delta, np.nan)
     weights = rows.weights.astype(kind, copy=False)
     thetas = np.full((len(penalties), FOLDS, len(total[2])), np.nan)
+    kept = np.full_like(delta, np.nan) if keep_following else None
     for k, fold in enumerate(folds):
         M, C, b, x = (all_folds - own for all_folds, own in zip(total, fold.sums, strict=True))
         penalised = Penalised(M, C if horizon is None else None, directions is not None)
@@ -137,7 +146,10 @@ def fit_basis(
             this, following = this[:, :, horizon - step], this[:, :, horizon - step - 1]
             u = u[:, :, step] * stands_for
         errors = rows.rewards[fold.rows, None, None] - fold.of_actions(before, this)
-        errors += fold.next_values(after, weights, following)
+        next_values = fold.next_values(after, weights, following)
+        errors += next_values
+        if kept is not None:
+            kept[at] = next_values.transpose(1, 0, 2)
         delta[at] = errors.transpose(1, 0, 2)
         ratio[at] = fold.of_actions(traces, u.astype(kind, copy=False)).transpose(1, 0, 2)
     blocks = np.zeros((*thetas.shape[:2], rows.weights.shape[1], len(active)))
@@ -147,7 +159,37 @@ def fit_basis(
     thetas = blocks.reshape(*thetas.shape[:2], -1)
     back = np.argsort(rows.order)
     delta, ratio = (np.take(part, back, axis=1) for part in (delta, ratio))
-    return Fits(penalties, start, delta, ratio, thetas)
+    if kept is not None:
+        kept = np.take(kept, back, axis=1)
+    return Fits(penalties, start, delta, ratio, thetas, loss, kept)
+
+
+def _regression_loss(
+    folds: Sequence[FoldSums],
+    features: FloatArray,
+    goals: FloatArray | None,
+    penalties: Sequence[tuple[float, float]],
+    equal: bool,
+) -> FloatArray:
+    """Return the mean squared error of a ridge regression of each goal, held out, [R, P]."""
+    if goals is None:
+        return np.zeros((len(penalties), 0))
+    sums = [fold.regression(features, goals) for fold in folds]
+    loss = np.zeros((len(penalties), goals.shape[1]))
+    for k, fold in enumerate(folds):
+        others = (one for j, one in enumerate(sums) if j != k)
+        M, y = (functools.reduce(np.add, parts) for parts in zip(*others, strict=True))
+        penalised = Penalised(M, None, equal)
+        for r, (pooled, ridge) in enumerate(penalties):
+            matrix = penalised.matrix(ridge, pooled)
+            factor, indefinite = scipy.linalg.lapack.dpotrf(matrix, clean=False, overwrite_a=True)
+            if indefinite:
+                loss[r] = np.inf
+                continue
+            weights, _ = scipy.linalg.lapack.dpotrs(factor, y)
+            predicted = fold.of_actions(features, weights[:, None])[:, 0]
+            loss[r] += ((goals[fold.rows] - predicted) ** 2).sum(axis=0)
+    return loss / max(1, len(features))
 
 
 def accumulate_traces(features: FloatArray, decay: FloatArray) -> FloatArray:

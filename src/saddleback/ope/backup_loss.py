@@ -1,0 +1,88 @@
+"""How well each basis predicts Bellman backups: a regression on goals that are the same for all.
+
+A goal is y = r + γ E_π q(s', ·), with q of a pilot: one basis of each kind, fitted on other
+episodes. That goals do not depend on the basis makes held-out squared errors comparable: those of
+a basis on its own backups would favour flat values, whose noise is small. Where transitions are
+nearly deterministic, losses tell features that represent values exactly from those that smooth over
+them, even if no marginal ratio is in balance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from saddleback._typing import FloatArray
+from saddleback.ope.candidates import GIVEN, OBSERVATION, Basis
+from saddleback.ope.episode_sample import EpisodeSample
+from saddleback.ope.fold_sums import Rows
+from saddleback.ope.marginal_dr import POOLING, fit_basis
+
+RIDGE = 1e-3
+"""Ridge of the pilots."""
+
+
+def value_range(sample: EpisodeSample, gamma: float, horizon: int | None) -> tuple[float, float]:
+    """Return the lowest and highest value possible with the logged rewards.
+
+    An episode has one step or more; without discount and horizon, at most as many as the sample.
+    """
+    steps = len(sample.rewards) if horizon is None else horizon
+    endless = horizon is None and gamma < 1
+    total = 1.0 / (1.0 - gamma) if endless else float((gamma ** np.arange(steps)).sum())
+    low, high = float(sample.rewards.min()), float(sample.rewards.max())
+    return low * total if low < 0 else low, high * total if high > 0 else high
+
+
+def pilots(bases: Sequence[Basis]) -> list[Basis]:
+    """Return the middle one of each kind of basis, such as the random Fourier features.
+
+    Of views other than the observation, linear features alone.
+    """
+    kinds: dict[tuple[str, str], list[Basis]] = {}
+    for basis in bases:
+        kind = basis.name.partition(",")[0].lstrip("0123456789 ")
+        if basis.lam or kind == "constant":
+            continue
+        if basis.view.name in (OBSERVATION, GIVEN) or kind == "linear":
+            kinds.setdefault((basis.view.name, kind), []).append(basis)
+    return [same[len(same) // 2] for same in kinds.values()]
+
+
+def common_goals(
+    rows: Rows,
+    shared: Rows,
+    bases: Sequence[Basis],
+    sample: EpisodeSample,
+    gamma: float,
+    horizon: int | None,
+) -> FloatArray:
+    """Return the goals of all rows, [n, P]: rewards, and sums with the next values of the pilots.
+
+    Of a task with a horizon, values at its first step and in its middle. They are clipped to what
+    is possible.
+    """
+    low, high = value_range(sample, gamma, horizon)
+    goals = [sample.rewards]
+    for basis in pilots(bases) if gamma else ():
+        own, pooling = (shared, POOLING[1:]) if basis.is_shared else (rows, POOLING[:1])
+        fits = fit_basis(basis, own, horizon, (RIDGE,), pooling, keep_following=True)
+        assert fits.following is not None
+        values = np.clip(fits.following[0].astype(float), min(low, 0.0), max(high, 0.0))
+        if np.isfinite(values).all():
+            columns = sorted({0, values.shape[1] // 2})
+            goals += [sample.rewards + values[:, j] for j in columns]
+    return np.column_stack(goals)
+
+
+def excess(losses: FloatArray) -> FloatArray:
+    """Return the error of each candidate beyond that of the best, root mean square over goals, [N].
+
+    Examples
+    --------
+    >>> excess(np.array([[1.0, 2.0], [1.0, 2.0 + 2.0], [np.inf, 2.0]]))
+    array([ 0.,  1., inf])
+    """
+    beyond = np.maximum(losses - losses.min(axis=0), 0.0)
+    return np.asarray(np.sqrt(np.nan_to_num(beyond, nan=np.inf, posinf=np.inf).mean(axis=1)))
