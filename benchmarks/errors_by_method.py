@@ -20,8 +20,9 @@ def errors_by_method(name, level, n, seed):
     began = time.process_time()
     methods = [*IMPORTANCE_SAMPLING, *DOUBLY_ROBUST]
     evaluation = sb.evaluate(
-        case.as_log(), case.target, gamma=case.gamma, methods=methods, allow_uncovered=True
-    )
+        case.as_log(), case.target, gamma=case.gamma, horizon=case.horizon, methods=methods,
+        allow_uncovered=True,
+    )  # fmt: skip
     seconds = time.process_time() - began
     (diagnosis,) = evaluation.diagnoses
     values = estimated_values(evaluation.estimates)

@@ -46,8 +46,9 @@ def judge(name, level, n, seed):
     log = case.as_log()
     hand = features_by_hand(family, log, level, n, seed)
     truth = {"truth": case.truth, "baseline": case.baseline, "spread": case.spread}
+    options = {"gamma": case.gamma, "horizon": case.horizon, "allow_uncovered": True}
     return [
-        truth | judged(log, case.target, gamma=case.gamma, features=features, allow_uncovered=True)
+        truth | judged(log, case.target, features=features, **options)
         for features in ("auto", hand)
     ]
 

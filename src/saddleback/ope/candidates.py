@@ -61,6 +61,8 @@ class Basis:
     encode: Encoder
     # Whether they vary so smoothly that few directions may contain nearly all of them.
     is_smooth: bool = field(default=False, kw_only=True)
+    # Whether each distinct point has a feature of its own, so that they represent any function.
+    is_exact: bool = field(default=False, kw_only=True)
     # λ of the traces of tree backup that θ and u are fitted with; features must be shared.
     lam: float = field(default=0.0, kw_only=True)
     # Whether all actions share the features; otherwise each has its own weights.
@@ -161,7 +163,8 @@ def candidates(
         few = min(MAX_VALUES, MAX_GIVEN // sample.n_actions, len(view.before) // 4)
         values = _distinct(view, max(max_size, few))
         if values is not None:
-            yield Basis(f"{len(values)} distinct values", view, partial(_one_hot, values))
+            name = f"{len(values)} distinct values"
+            yield Basis(name, view, partial(_one_hot, values), is_exact=True)
         width = median_distance(scaling(view.before))
         factors = [(sizes[-1], factor) for factor in (0.25, 0.5, 1.0, 2.0, 4.0)]
         factors += [(size, factor) for size in sizes[:-1] for factor in (1.0, 4.0)]

@@ -2,13 +2,16 @@
 
 A dual in balance has the same estimate V̂_ij for every primal i: its imbalance is how much that
 changes over bases, poor ones included. The residual of a primal is the mean of its corrections
-|Σ w_j δ_i| over duals in balance. Neither needs the true value. The estimate is the mean of V̂_ij
+|Σ w_j δ_i| over duals in balance, and at least the distance of its values from what is possible.
+Where points are so few that each can have a feature, what it predicts less well than others adds to
+it (`backup_loss`). None of this needs the true value. The estimate is the mean of V̂_ij
 over all pairs, with weights that fall with the fourth power of residual and imbalance. Candidates
 that also see the step, or the history of an episode, do not take part. What their duals make of all
 primals tells whether the observation hides something: if so, primals of the observation have large
-residuals there. If the duals that see the history find a significant residual of the estimate,
-theirs replaces it. So does the estimate by windowed ratios, which use the logged propensities;
-other views are then corrected by their own, as they may already have found the same error.
+residuals there. If the history finds a significant residual of the estimate, or predicts backups
+clearly better, its estimate replaces it (`hidden_state`). So does the estimate by windowed ratios,
+which use the logged propensities; other views are then corrected by their own, as they may already
+have found the same error.
 """
 
 from __future__ import annotations
@@ -49,7 +52,8 @@ POWER, NOISE = 4.0, 0.02
 """Power of the weights, and the residual, in standard deviations of a return, that is noise."""
 
 LOSS = 0.15
-"""Error of the value for each unit of a root mean square error of backups at every step."""
+"""Error of the value for each unit of a root mean square error of backups at every step; where
+points are too many for a feature each, such errors are mostly local and cancel."""
 
 CAUTION = 1.5
 """Bias for each unit of contradiction, fitted on families of problems other than those reported."""
@@ -307,9 +311,10 @@ def _weigh(
         plausible[:] = True
     imbalance = _imbalances(estimates[plausible], groups[plausible])
     residual = np.abs(correction) @ _weights(imbalance + noise, 2.0)
-    mass = np.concatenate([fits.ratio.sum(axis=(1, 2)) / E for _, fits in duals])
-    loss = np.concatenate([fits.loss for _, fits in primals])
-    residual += LOSS * max(1.0, float(np.median(mass))) * excess(loss)
+    if any(basis.is_exact for basis, _ in primals):
+        mass = np.concatenate([fits.ratio.sum(axis=(1, 2)) / E for _, fits in duals])
+        loss = np.concatenate([fits.loss for _, fits in primals])
+        residual += LOSS * max(1.0, float(np.median(mass))) * excess(loss)
     residual = np.maximum(residual, impossible)
     primal = _weights(residual + noise, POWER)
     dual = _weights(imbalance + noise, POWER)
