@@ -19,6 +19,7 @@ from saddleback.ope.candidates import Basis, candidates, views
 from saddleback.ope.diagnosis import _outside
 from saddleback.ope.episode_sample import sample_episodes
 from saddleback.ope.fold_sums import Rows
+from saddleback.ope.hidden_state import is_hidden
 from saddleback.ope.marginal_dr import fit_basis
 from saddleback.ope.sandwich import Interval
 
@@ -125,3 +126,19 @@ def test_a_value_beyond_the_horizon_is_outside_the_range(value, error, distance)
     counts = SimpleNamespace(rewards=(0.0, 1.0))
     assert _outside(interval, counts, 1.0, 300, 5) == pytest.approx(distance)
     assert _outside(interval, counts, 1.0, 300, None) == 0.0
+
+
+@pytest.mark.slow
+def test_the_history_leads_where_it_predicts_backups_clearly_better():
+    """The first action decides the reward of the second step: 50 episodes are enough to see it."""
+    case = FAMILIES["model-fail"].case("far", 1, 50)
+    result = sb.evaluate(case.as_log(), case.target, gamma=case.gamma, methods=[])
+    assert result.diagnoses[0].consensus.view == "history"
+    assert abs(result.verdicts[0].value - case.truth) < 0.1 * case.spread
+    assert result.verdicts[0].trust != "usable"
+
+
+def test_the_history_does_not_lead_where_it_predicts_backups_much_worse():
+    far = np.full(100, 5.0)
+    assert is_hidden(far + np.arange(100) % 2, far, 1.9)
+    assert not is_hidden(far + np.arange(100) % 2, far, 2.1)

@@ -2,7 +2,7 @@
 
 A dual in balance has the same estimate V̂_ij for every primal i: its imbalance is how much that
 changes over bases, poor ones included. The residual of a primal is the mean of its corrections
-|Σ w_j δ_i| over duals in balance, and at least the distance of its values from what is possible.
+|Σ w_j δ_i| over duals in balance, and at least the distance of its value from what is possible.
 Where points are so few that each can have a feature, what it predicts less well than others adds to
 it (`backup_loss`). None of this needs the true value. The estimate is the mean of V̂_ij
 over all pairs, with weights that fall with the fourth power of residual and imbalance. Candidates
@@ -305,7 +305,7 @@ def _weigh(
     groups = np.array(
         [id(basis) if len(primals) > 1 else k for k, (basis, *_) in enumerate(labels)]
     )
-    impossible = np.abs(start - np.clip(start, *possible)).mean(axis=1)
+    impossible = np.abs(values - np.clip(values, *possible))
     plausible = impossible <= noise
     if len(set(groups[plausible])) < 2:
         plausible[:] = True
