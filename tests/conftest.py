@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import importlib
 import os
@@ -24,17 +23,6 @@ FIRST = (
     "ope/test_verdict_accuracy.py", "sweep/test_executors.py", "ope/test_importance_sampling.py",
 )  # fmt: skip
 """Files with the longest tests."""
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection():
-    """Do not look for garbage meanwhile: imports leave little, and it takes a third of the time."""
-    gc.disable()
-    try:
-        return (yield)
-    finally:
-        gc.freeze()  # nor does it look there later
-        gc.enable()
 
 
 def pytest_collection_modifyitems(config, items):
