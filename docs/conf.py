@@ -1,5 +1,6 @@
 """How `make docs` builds the pages: MyST for text and notebooks, autodoc for the reference."""
 
+import gc
 import logging
 import os
 import sys
@@ -12,6 +13,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "src"))  # the package beside
 os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:1])  # and for the notebooks
 
 from saddleback import __version__
+
+gc.disable()  # two fifths of the time of a build, to save 0.3 GB
 
 project = "saddleback"
 author = "The saddleback authors"

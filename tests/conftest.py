@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import importlib
 import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 MARKS = {"browser": pytest.mark.browser, "dask": pytest.mark.cluster}
@@ -54,8 +57,9 @@ def browser():
         from playwright.sync_api import sync_playwright
     except ImportError:
         missing("the package playwright")
+    options = ["--disable-gpu"]  # to emulate one takes a tenth of the time
     # Chromium refuses to run as root with its sandbox, and containers run as root.
-    options = ["--no-sandbox"] if getattr(os, "geteuid", lambda: 1)() == 0 else []
+    options += ["--no-sandbox"] if getattr(os, "geteuid", lambda: 1)() == 0 else []
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=executable, args=options)
         yield chromium
@@ -117,3 +121,35 @@ def visit(blank_page):
     assert messages == []
     outside = [url for url in requests if not url.startswith(("file:", "data:", "blob:", "about:"))]
     assert outside == []
+
+
+@pytest.fixture(scope="session")
+def consensus_found():
+    """Every consensus found by tests with the fixture `known_opinions`."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def known_opinions(consensus_found):
+    """Find the consensus on the same sample and policy once for all tests with this fixture."""
+    module = importlib.import_module("saddleback.ope.sample_consensus")
+    find = module.find_consensus
+
+    def find_once(sample, target, gamma, horizon=None, **options):
+        progress = options.pop("progress", None)
+        if options["given"] is not None or options["bases"] is not None:
+            return find(sample, target, gamma, horizon, progress=progress, **options)
+        content = hashlib.sha256()
+        policy = {"next_pi": sample.next_pi[target], "start_pi": sample.start_pi[target]}
+        for array in (vars(sample) | policy).values():
+            content.update(repr(np.shape(array)).encode() + np.asarray(array).tobytes())
+        key = (content.digest(), gamma, horizon, options["thorough"])
+        if key not in consensus_found:
+            consensus_found[key] = find(sample, target, gamma, horizon, **options)
+        if progress is not None:
+            progress(1.0)
+        return consensus_found[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "find_consensus", find_once)
+        yield

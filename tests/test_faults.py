@@ -17,6 +17,7 @@ GOOD = {Outcome.REFUSED, Outcome.SAME, Outcome.WARNED}
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("known_opinions")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("family", QUICK)
 def test_faults(family, tmp_path):

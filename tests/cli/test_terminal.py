@@ -170,6 +170,7 @@ def test_ctrl_c_ends_a_command_with_130_and_a_line(folder, name):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("known_opinions")
 def test_the_readme_runs_as_printed(tmp_path, monkeypatch):
     """From top to bottom, commands in a terminal: the first makes the log that the rest read."""
     monkeypatch.chdir(tmp_path)

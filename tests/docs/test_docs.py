@@ -42,6 +42,7 @@ def test_code_prints_the_output_on_the_page(code, output, tmp_path, monkeypatch)
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("known_opinions")
 @pytest.mark.parametrize("page", SEQUENTIAL_PAGES, ids=lambda page: str(page.relative_to(DOCS)))
 def test_sequential_pages_run_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -19,7 +19,8 @@ def rules(termination, parameter, steps=700):
 
     def case(name):
         problem = problem_for(name, seed=11, termination=termination)
-        return rule_named(name, parameter), problem, dict(steps=steps, rng=2, bound=1e4, **WEIGHTS)
+        options = dict(steps=steps, record=50, rng=2, bound=1e4, **WEIGHTS)
+        return rule_named(name, parameter), problem, options
 
     suffix = "episodic" if termination else "continuing"
     return {f"{name}({parameter}), {suffix}": (case, name) for name in naive.ALGORITHMS}

@@ -16,6 +16,8 @@ from saddleback.log.altered_rows import AlteredRows
 from saddleback.ope import evaluate_statistics, load_statistics, save_statistics
 from saddleback.report import evaluation_page
 
+pytestmark = pytest.mark.usefixtures("known_opinions")
+
 ACTIONS = ["left", "right"]
 STOPS = "stop without a flag: treated as truncated"
 LOST = "last transitions dropped: no next observation to bootstrap from"

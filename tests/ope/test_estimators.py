@@ -115,7 +115,7 @@ def evenly_displaced(observations, bins=8, tilings=4):
 @pytest.mark.statistical
 def test_truncated_episodes_bootstrap_and_time_limits_terminate():
     """Cut at 120 steps: bootstrapping stays near the truth, calling it an end does not."""
-    log = sb.collect(CAR, episodes=20_000, limit=120, rng=0)
+    log = sb.collect(CAR, episodes=8000, limit=120, rng=0)
     tiles = sb.features.Custom(evenly_displaced, 324)
     options = {"target": "pump:0.8", "features": tiles, "gamma": 0.99, "rule": sb.GES(0.0)}
     assert -81 < sb.LSTD(**options).fit(log).value() < -77

@@ -225,7 +225,7 @@ def test_sampler_keeps_whole_episodes_up_to_a_number_of_rows():
 
 def test_control_variate_uses_all_episodes_of_a_larger_log(monkeypatch):
     module = importlib.import_module("saddleback.ope.evaluate")
-    case = FAMILIES["double-integrator"].case("near", 0, 200)
+    case = FAMILIES["double-integrator"].case("near", 0, 60)
     complete = sb.evaluate(case.as_log(), case.target, gamma=case.gamma)
     monkeypatch.setattr(module, "ESTIMATE_ROWS", case.as_log().rows // 2)
     part = sb.evaluate(case.as_log(), case.target, gamma=case.gamma)
