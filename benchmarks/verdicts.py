@@ -270,8 +270,9 @@ def main():
         )
     print(f"{time.perf_counter() - began:.0f} s")
     tables = {f"{mode}, {states}": groups for (mode, states), groups in rows.items()}
-    content = {"machine": machine(), "rows": tables, "multipliers": multipliers, "each": flat}
+    content = {"machine": machine(), "rows": tables, "multipliers": multipliers}
     (out / f"{name}.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
+    (out / f"{name}-each.json").write_text(json.dumps(flat, indent=1), encoding="utf-8")
     (out / f"{name}.md").write_text("\n".join(lines[1:]) + "\n", encoding="utf-8")
 
 

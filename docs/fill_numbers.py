@@ -3,7 +3,7 @@
 A number in a page is followed by a comment with its name, as in ``379<!--= one learner -->``.
 Numbers are computed here from the files in ``project/measurements``, copies of those that the
 benchmarks wrote to ``results``, unless these are older. A number that was not measured stays, and
-is reported.
+is reported. Whole tables are those of `fill_tables`.
 """
 
 import json
@@ -11,6 +11,8 @@ import re
 import shutil
 import sys
 from pathlib import Path
+
+from fill_tables import TABLES, fill_tables, tables
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "results"
@@ -201,12 +203,17 @@ NUMBERS = {
 """The file that each number is computed from, and how."""
 
 
-def numbers():
-    """Return the numbers that were measured, as they are printed, by name."""
-    files = {
+def measurements():
+    """Return the contents of the files of measurements, by name."""
+    return {
         path.stem: json.loads(path.read_text(encoding="utf-8"))
         for path in MEASUREMENTS.glob("*.json")
     }
+
+
+def numbers():
+    """Return the numbers that were measured, as they are printed, by name."""
+    files = measurements()
     shown = {name: show(files[file]) for name, (file, show) in NUMBERS.items() if file in files}
     return {name: text for name, text in shown.items() if text is not None}
 
@@ -214,7 +221,7 @@ def numbers():
 def copy_results(results, measurements):
     """Copy the measurements that are not older than those kept; return lines about the others."""
     older = []
-    for file in sorted({file for file, _ in NUMBERS.values()}):
+    for file in sorted({file for file, _ in (*NUMBERS.values(), *TABLES.values())}):
         new, kept = results / f"{file}.json", measurements / f"{file}.json"
         if not new.exists():
             continue
@@ -247,14 +254,16 @@ def main():
     """Fill in every page; print the names of those that change, and of missing files."""
     for line in copy_results(RESULTS, MEASUREMENTS):
         sys.stdout.write(f"{line}\n")
-    measured = numbers()
+    measured, measured_tables = numbers(), tables(measurements())
     for page in pages():
         text = page.read_text(encoding="utf-8")
-        filled = fill(text, measured)
+        filled = fill_tables(fill(text, measured), measured_tables)
         if filled != text:
             page.write_text(filled, encoding="utf-8")
             sys.stdout.write(f"{page.relative_to(DOCS.parent)}\n")
-    for file in sorted({NUMBERS[name][0] for name in set(NUMBERS) - set(measured)}):
+    missing = {NUMBERS[name][0] for name in set(NUMBERS) - set(measured)}
+    missing |= {TABLES[name][0] for name in set(TABLES) - set(measured_tables)}
+    for file in sorted(missing):
         sys.stdout.write(f"not measured: {file}.json\n")
 
 

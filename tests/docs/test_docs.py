@@ -165,16 +165,21 @@ def test_numbers_on_pages_are_those_of_the_measurements():
     """If not, make numbers writes them."""
     sys.path.insert(0, str(DOCS))
     try:
-        from fill_numbers import NUMBER, NUMBERS, fill, numbers, pages
+        from fill_numbers import NUMBER, NUMBERS, fill, measurements, numbers, pages
+        from fill_tables import TABLE, TABLES, fill_tables, tables
     finally:
         sys.path.remove(str(DOCS))
-    measured, used = numbers(), set()
+    measured, used, made = numbers(), set(), set()
+    measured_tables = tables(measurements())
     assert {"one learner", "tiles, s", "base, MB"} <= set(measured)
+    assert {"accuracy", "verdicts"} <= set(measured_tables)
     for page in pages():
         text = page.read_text(encoding="utf-8")
-        assert fill(text, measured) == text, page.name
+        assert fill_tables(fill(text, measured), measured_tables) == text, page.name
         used |= {name for _, name in NUMBER.findall(text)}
+        made |= {name for _, name, _ in TABLE.findall(text)}
     assert used == set(NUMBERS)
+    assert made == set(TABLES)
     text = "(1.5<!--= λ -->, 3,000–4<!--= λ --> or 98%<!--= log, 1 -->)"
     assert NUMBER.sub("", fill(text, {"λ": "2"})) == "(,  or )"
     assert fill(text, {"λ": "2"}) == "(2<!--= λ -->, 2<!--= λ --> or 98%<!--= log, 1 -->)"
@@ -187,6 +192,26 @@ def test_numbers_on_pages_are_those_of_the_measurements():
     by_lambda = {lam: {"us_per_step": 2.0 + lam} for lam in (0.0, 0.9)}
     measured = {"kernel": rows[:1], "further": rows[1:], "by_lambda": by_lambda}
     assert [NUMBERS[name][1](measured) for name in ("GQ, 64", "GPU, λ")] == ["9", "1.45"]
+
+
+def test_tables_on_pages_are_made_from_measurements(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS))
+    from fill_tables import fill_tables, verdicts_by_family
+
+    page = "a\n\n<!--= table x -->\n\n| old |\n\n<!--= end -->\n\nb"
+    assert fill_tables(page, {"x": "| new |"}) == page.replace("old", "new")
+    assert fill_tables(page, {}) == page
+    one = {
+        "verdicts": 6, "usable": 4, "usable, missed": 1, "good": 5, "good, not usable": 2,
+        "half-width": 0.25, "usable at c": 3, "missed at c": 2,
+    }  # fmt: skip
+    rows = {
+        "automatic, discrete": {"graph": one, "all discrete": one},
+        "by hand, discrete": {"graph": one | {"half-width": None}},
+        "statistics, own": {"own problems": one},
+    }
+    *_, row = verdicts_by_family({"rows": rows}).splitlines()
+    assert row == "| graph | 8/12 | 2 | 10 | 6 | 0.25 | 6 | 4 |"
 
 
 def test_older_results_do_not_replace_measurements(tmp_path, monkeypatch):
