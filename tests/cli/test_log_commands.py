@@ -110,7 +110,7 @@ def test_evaluate_takes_a_function_from_a_file(folder):
         "--features", "tiles:4x4", *BOX[2:], "--path", "--method", "fqe",
     ).stdout  # fmt: skip
     assert "LSTD, GRetrace(0.5)" in output
-    assert "← used" in output
+    assert "; the answer" in output
     assert "observed; our estimator gives −7" in flat(output)
     assert "FQE" in output
     assert "λ ceiling of GES 0.6" in output

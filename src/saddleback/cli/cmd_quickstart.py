@@ -106,13 +106,28 @@ OUTCOMES = {"0": "usable", "3": "refused", "4": "doubtful"}
 
 
 def _wrapped(arguments: tuple[str, ...]) -> str:
-    """Return a command line without --quiet, continued over several lines if it is long."""
-    lines, line = [], ""
+    """Return a command line without --quiet, continued over several lines if it is long.
+
+    An option and its value stay on one line.
+
+    Examples
+    --------
+    >>> print(_wrapped(("evaluate", "log.parquet", "--obs", "a" * 30, "--save", "b" * 20)))
+    evaluate log.parquet --obs aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa \\
+        --save bbbbbbbbbbbbbbbbbbbb
+    """
+    parts: list[str] = []
     for argument in (argument for argument in arguments if argument != "--quiet"):
-        if len(line) + len(argument) > 60:
+        if parts and parts[-1].startswith("--") and not argument.startswith("--"):
+            parts[-1] += f" {argument}"
+        else:
+            parts.append(argument)
+    lines, line = [], ""
+    for part in parts:
+        if line and len(line) + len(part) > 60:
             lines.append(line)
             line = ""
-        line = f"{line} {argument}".strip()
+        line = f"{line} {part}".strip()
     return " \\\n    ".join([*lines, line])
 
 

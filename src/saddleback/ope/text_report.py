@@ -31,7 +31,7 @@ ESTIMANDS = {
     "TD fixed point of these features": "TD fixed point", "finite-horizon value": "H-step",
 }  # fmt: skip
 """Short forms of estimands in a table."""
-USED, NOT_USED = "← used", "REFUSED, do not use"
+USED, NOT_USED = "the answer", "REFUSED, do not use"
 
 BETTER, WORSE, INCONCLUSIVE, NO_VERDICT = "better", "worse", "inconclusive", "unjudged"
 """Outcomes of an answer, besides doubtful and refused."""
@@ -437,9 +437,19 @@ def _episodes(plain: dict[str, Any], width: int) -> Iterator[str]:
     yield from wrap("  ", shortened(plain["features"]), "  ", width)
 
 
+SCALING = re.compile(r"scaling=Scaling\((?:[^()]|\([^()]*\))*\), ")
+"""The scaling of columns in the text of features."""
+
+
 def shortened(text: str) -> str:
-    """Return text with its numbers cut to at most three decimals."""
-    return re.sub(r"(\d\.\d{3})\d+", r"\1", text)
+    """Return features as text without scaling, with numbers cut to at most three decimals.
+
+    Examples
+    --------
+    >>> shortened("RandomFourier(scaling=Scaling(centre=(1.5,), scale=(2.0,)), bandwidth=0.12345)")
+    'RandomFourier(bandwidth=0.123)'
+    """
+    return re.sub(r"(\d\.\d{3})\d+", r"\1", SCALING.sub("", text))
 
 
 def trusted(estimate: dict[str, Any], plain: dict[str, Any]) -> bool:
