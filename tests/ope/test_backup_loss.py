@@ -140,5 +140,5 @@ def test_the_history_leads_where_it_predicts_backups_clearly_better():
 
 def test_the_history_does_not_lead_where_it_predicts_backups_much_worse():
     far = np.full(100, 5.0)
-    assert is_hidden(far + np.arange(100) % 2, far, 1.9)
-    assert not is_hidden(far + np.arange(100) % 2, far, 2.1)
+    assert is_hidden(far + np.arange(100) % 2, far, 1.2)
+    assert not is_hidden(far + np.arange(100) % 2, far, 1.3)

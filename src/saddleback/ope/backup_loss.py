@@ -38,15 +38,14 @@ def value_range(sample: EpisodeSample, gamma: float, horizon: int | None) -> tup
 def pilots(bases: Sequence[Basis]) -> list[Basis]:
     """Return the middle one of each kind of basis, such as the random Fourier features.
 
-    Of views other than the observation, linear features alone.
+    They are functions of the observation: goals that only the history could predict would make it
+    seem to be needed.
     """
-    kinds: dict[tuple[str, str], list[Basis]] = {}
+    kinds: dict[str, list[Basis]] = {}
     for basis in bases:
         kind = basis.name.partition(",")[0].lstrip("0123456789 ")
-        if basis.lam or kind == "constant":
-            continue
-        if basis.view.name in (OBSERVATION, GIVEN) or kind == "linear":
-            kinds.setdefault((basis.view.name, kind), []).append(basis)
+        if basis.view.name in (OBSERVATION, GIVEN) and not basis.lam and kind != "constant":
+            kinds.setdefault(kind, []).append(basis)
     return [same[len(same) // 2] for same in kinds.values()]
 
 

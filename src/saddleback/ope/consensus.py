@@ -51,6 +51,9 @@ QUANTILE = 0.8
 POWER, NOISE = 4.0, 0.02
 """Power of the weights, and the residual, in standard deviations of a return, that is noise."""
 
+EXACT = 0.1
+"""Share of that noise where each point can have a feature, so that some candidates may be exact."""
+
 LOSS = 0.15
 """Error of the value for each unit of a root mean square error of backups at every step; where
 points are too many for a feature each, such errors are mostly local and cancel."""
@@ -234,6 +237,7 @@ def find_consensus(
             progress(len(fits) / len(bases))
     returns = sample.returns(gamma)
     noise = NOISE * max(float(returns.std()), 0.01 * abs(float(returns.mean())))
+    noise *= EXACT if any(basis.is_exact for basis in bases) else 1.0
     possible = value_range(sample, gamma, horizon)
     weigh = partial(_weigh, sample=sample, noise=noise, possible=possible)
     by_view: dict[str, list[tuple[Basis, Fits]]] = {}

@@ -9,11 +9,11 @@ from saddleback._typing import FloatArray
 SIGNIFICANT = 3.0
 """Standard errors from which duals that see the history contradict the observation."""
 
-BETTER, CHANGED = 0.8, 2.0
-"""Loss of the history relative to that of the observation, below which it predicts clearly more,
+BETTER, CHANGED = 0.95, 2.0
+"""Loss of the history relative to that of the observation, below which it predicts more,
 and the standard errors by which its estimate must differ then."""
 
-WORSE = 2.0
+WORSE = 1.25
 """Relative loss above which estimates by the history are less accurate, whatever they find."""
 
 NEGLIGIBLE = 1e-6
