@@ -13,9 +13,9 @@ wrong               better or worse decided the wrong way round
 
 The gap is calibrated across environments: the smallest multiplier c with which at most 5 % of
 usable verdicts of all other groups miss, with a half-width of 2·error + c·gap, is applied to the
-group left out. Writes ``results/verdicts.json`` and ``results/verdicts.md`` (``held-out.json``
-and ``held-out.md``); results so far are in ``results/verdicts.jsonl``, where a run that was stopped
-continues.
+group left out. Writes ``results/verdicts.json``, every verdict in ``verdicts-each.json``, and
+tables in ``verdicts.md`` (``held-out.json`` and so on); results so far are in
+``results/verdicts.jsonl``, where a run that was stopped continues.
 """
 
 from __future__ import annotations

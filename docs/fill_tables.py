@@ -12,10 +12,10 @@ OTHERS = ("closed form", "PDWIS", "WDR", "MAGIC", "tree FQE")
 
 
 def short(number):
-    """Write a number in two or three digits; nothing if it was not measured."""
+    """Write a number in two digits, or without decimals; nothing if it was not measured."""
     if number is None:
         return ""
-    return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.2g}"
+    return f"{number:,.0f}" if abs(number) >= 99.5 else f"{number:.2g}"
 
 
 def markdown(head, rows):
@@ -65,7 +65,8 @@ def verdicts(m):
 def verdicts_by_family(m):
     """The same for each group of similar problems, automatic features and those by hand together.
 
-    The last two columns are with the multiplier fitted on all other groups.
+    The half-width is the mean of their medians. The last two columns are with the multiplier fitted
+    on all other groups.
     """
     head = ["family", "usable", "missed", "good", "of these usable", "half-width"]
     head += ["usable, fitted on others", "missed"]

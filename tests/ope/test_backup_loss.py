@@ -19,7 +19,7 @@ from saddleback.ope.candidates import Basis, candidates, views
 from saddleback.ope.diagnosis import _outside
 from saddleback.ope.episode_sample import sample_episodes
 from saddleback.ope.fold_sums import Rows
-from saddleback.ope.hidden_state import is_hidden
+from saddleback.ope.hidden_state import is_hidden, relative_loss
 from saddleback.ope.marginal_dr import fit_basis
 from saddleback.ope.sandwich import Interval
 
@@ -68,8 +68,22 @@ def test_goals_are_rewards_and_their_sums_with_possible_next_values():
     low, high = value_range(sample, 0.9, None)
     beyond = goals - sample.rewards[:, None]
     assert min(low, 0.0) <= beyond.min() < beyond.max() <= max(high, 0.0)
-    alone = common_goals(*both, bases, sample, 0.0, None)
-    assert alone.shape[1] == 1  # without later values there are rewards alone
+    kinds = [basis.kind[1] for basis in pilots(bases)]
+    assert kinds == ["linear", "quadratic", "random Fourier", "cells"]
+    for gamma, horizon in ((0.0, None), (0.9, 1)):  # without later values there are rewards alone
+        assert common_goals(*both, bases, sample, gamma, horizon).shape[1] == 1
+
+
+def test_goals_of_a_horizon_are_values_after_its_first_step_and_in_its_middle():
+    """Rewards of 1: the values of 6 and of 3 further steps, whatever the fold."""
+    data = columns([7] * 60, "truncated") | {"reward": np.ones(420)}
+    sample = sample_of(sb.Log(data, time_limit="task"))
+    bases = list(candidates(sample, (20, 40), 60))
+    both = Rows.of(sample, "new", 1.0), Rows.shared(sample, "new", 1.0)
+    goals = common_goals(*both, bases, sample, 1.0, 7)
+    assert goals.shape[1] == 1 + 2 * len(pilots(bases))
+    assert np.allclose(goals[:, 1::2], 7.0, rtol=0.02)
+    assert np.allclose(goals[:, 2::2], 4.0, rtol=0.02)
 
 
 def test_range_of_values():
@@ -82,10 +96,21 @@ def test_range_of_values():
     assert value_range(sample, 1.0, None) == (-100.0, -1.0)
 
 
-def test_excess_is_that_over_the_best_of_each_goal():
-    losses = np.array([[1.0, 9.0], [10.0, 5.0], [np.nan, 5.0]])
+def test_excess_is_that_over_the_best_of_each_goal_that_is_predicted():
+    losses = np.array([[1.0, 9.0, np.nan], [10.0, 5.0, np.inf], [np.nan, 5.0, np.inf]])
     assert np.allclose(excess(losses[:2]), np.sqrt([(0 + 4) / 2, (9 + 0) / 2]))
-    assert np.isinf(excess(np.nan_to_num(losses, nan=np.inf))[2])
+    assert np.array_equal(excess(losses), [np.sqrt(2), np.sqrt(4.5), np.inf])
+    assert np.array_equal(excess(losses[:, 2:]), np.zeros(3))
+
+
+@pytest.mark.parametrize("reward", [1.0, 0.1, -3.0])
+def test_goals_that_are_constant_do_not_tell_whether_the_history_predicts_more(reward):
+    """Their losses are rounding errors, of any ratio."""
+    varying = np.random.default_rng(0).normal(size=100)
+    goals = np.column_stack([np.full(100, reward), varying])
+    history, observation = np.array([[3e-17, 0.4]]), np.array([[7e-21, 1.0]])
+    assert relative_loss(history, observation, goals) == pytest.approx(0.4, rel=1e-4)
+    assert relative_loss(history[:, :1], observation[:, :1], goals[:, :1]) == 1.0
 
 
 @pytest.mark.slow  # two logs of a board of 64 cells
@@ -118,7 +143,8 @@ def test_primals_with_impossible_values_have_no_weight():
 
 
 @pytest.mark.parametrize(
-    ("value", "error", "distance"), [(5.0, 0.0, 0.0), (6.0, 0.0, 0.2), (6.0, 0.4, 0.04)]
+    ("value", "error", "distance"),
+    [(5.0, 0.0, 0.0), (5.00001, 0.0, 0.0), (5.001, 0.0, 2e-4), (6.0, 0.0, 0.2), (6.0, 0.4, 0.04)],
 )
 def test_a_value_beyond_the_horizon_is_outside_the_range(value, error, distance):
     """Rewards of 1 for 5 steps."""

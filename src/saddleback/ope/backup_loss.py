@@ -10,6 +10,7 @@ them, even if no marginal ratio is in balance.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Executor
 
 import numpy as np
 
@@ -41,11 +42,10 @@ def pilots(bases: Sequence[Basis]) -> list[Basis]:
     They are functions of the observation: goals that only the history could predict would make it
     seem to be needed.
     """
-    kinds: dict[str, list[Basis]] = {}
+    kinds: dict[tuple[str, str], list[Basis]] = {}
     for basis in bases:
-        kind = basis.name.partition(",")[0].lstrip("0123456789 ")
-        if basis.view.name in (OBSERVATION, GIVEN) and not basis.lam and kind != "constant":
-            kinds.setdefault(kind, []).append(basis)
+        if basis.view.name in (OBSERVATION, GIVEN) and not basis.lam and basis.name != "constant":
+            kinds.setdefault(basis.kind, []).append(basis)
     return [same[len(same) // 2] for same in kinds.values()]
 
 
@@ -56,32 +56,43 @@ def common_goals(
     sample: EpisodeSample,
     gamma: float,
     horizon: int | None,
+    pool: Executor | None = None,
 ) -> FloatArray:
     """Return the goals of all rows, [n, P]: rewards, and sums with the next values of the pilots.
 
-    Of a task with a horizon, values at its first step and in its middle. They are clipped to what
-    is possible.
+    Of a task with a horizon, values after its first step and in its middle. They are clipped to
+    what is possible.
     """
     low, high = value_range(sample, gamma, horizon)
-    goals = [sample.rewards]
-    for basis in pilots(bases) if gamma else ():
+    steps = sorted({0, (horizon or 1) // 2})
+
+    def next_values(basis: Basis) -> FloatArray:
         own, pooling = (shared, POOLING[1:]) if basis.is_shared else (rows, POOLING[:1])
-        fits = fit_basis(basis, own, horizon, (RIDGE,), pooling, keep_following=True)
-        assert fits.following is not None
-        values = np.clip(fits.following[0].astype(float), min(low, 0.0), max(high, 0.0))
+        values: FloatArray = fit_basis(
+            basis, own, horizon, (RIDGE,), pooling, steps=steps
+        ).following[0]
+        return values
+
+    goals = [sample.rewards[:, None]]
+    chosen = pilots(bases) if gamma and horizon != 1 else []
+    for values in map(next_values, chosen) if pool is None else pool.map(next_values, chosen):
         if np.isfinite(values).all():
-            columns = sorted({0, values.shape[1] // 2})
-            goals += [sample.rewards + values[:, j] for j in columns]
+            goals.append(goals[0] + np.clip(values.astype(float), min(low, 0.0), max(high, 0.0)))
     return np.column_stack(goals)
 
 
 def excess(losses: FloatArray) -> FloatArray:
-    """Return the error of each candidate beyond that of the best, root mean square over goals, [N].
+    """Return the root of the squared error beyond that of the best, mean over goals, [N].
+
+    Goals that no candidate predicts do not count.
 
     Examples
     --------
-    >>> excess(np.array([[1.0, 2.0], [1.0, 2.0 + 2.0], [np.inf, 2.0]]))
+    >>> excess(np.array([[1.0, 2.0, np.nan], [1.0, 2.0 + 2.0, np.inf], [np.inf, 2.0, np.nan]]))
     array([ 0.,  1., inf])
     """
-    beyond = np.maximum(losses - losses.min(axis=0), 0.0)
-    return np.asarray(np.sqrt(np.nan_to_num(beyond, nan=np.inf, posinf=np.inf).mean(axis=1)))
+    finite = np.where(np.isfinite(losses), losses, np.inf)
+    finite = finite[:, np.isfinite(finite.min(axis=0))]
+    if not finite.size:
+        return np.zeros(len(losses))
+    return np.asarray(np.sqrt((finite - finite.min(axis=0)).mean(axis=1)))

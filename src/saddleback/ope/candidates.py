@@ -8,6 +8,7 @@ feature per distinct value where there are few.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -67,6 +68,12 @@ class Basis:
     lam: float = field(default=0.0, kw_only=True)
     # Whether all actions share the features; otherwise each has its own weights.
     is_shared: ClassVar[bool] = False
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """What the features are, without their number, such as ``random Fourier``."""
+        name = re.sub(r"\d\S*", "", self.name.partition(",")[0])
+        return type(self).__name__, " ".join(name.split())
 
     def by_action(self, theta: FloatArray, n_actions: int) -> FloatArray:
         """Return weights θ [folds, p] of the features for each action, [folds, K, m]."""

@@ -1,17 +1,17 @@
 """The consensus of many candidates: one estimate, and how far the candidates contradict it.
 
 A dual in balance has the same estimate V̂_ij for every primal i: its imbalance is how much that
-changes over bases, poor ones included. The residual of a primal is the mean of its corrections
-|Σ w_j δ_i| over duals in balance, and at least the distance of its value from what is possible.
-Where points are so few that each can have a feature, what it predicts less well than others adds to
-it (`backup_loss`). None of this needs the true value. The estimate is the mean of V̂_ij
-over all pairs, with weights that fall with the fourth power of residual and imbalance. Candidates
-that also see the step, or the history of an episode, do not take part. What their duals make of all
-primals tells whether the observation hides something: if so, primals of the observation have large
-residuals there. If the history finds a significant residual of the estimate, or predicts backups
-clearly better, its estimate replaces it (`hidden_state`). So does the estimate by windowed ratios,
-which use the logged propensities; other views are then corrected by their own, as they may already
-have found the same error.
+changes over bases, poor ones included unless their value is impossible. The residual of a primal is
+the mean of its corrections |Σ w_j δ_i| over duals in balance, and at least the distance of its
+value from what is possible. Where points are so few that each can have a feature, what it predicts
+less well than others adds to it (`backup_loss`). None of this needs the true value. The estimate is
+the mean of V̂_ij over all pairs, with weights that fall with the fourth power of residual and
+imbalance. Candidates that also see the step, or the history of an episode, do not take part. What
+their duals make of all primals tells whether the observation hides something: if so, primals of the
+observation have large residuals there. If the history finds a significant residual of the estimate,
+or predicts backups clearly better, its estimate replaces it (`hidden_state`). So does the estimate
+by windowed ratios, which use the logged propensities; other views are then corrected by their own,
+as they may already have found the same error.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ class CandidateFit:
 class Consensus:
     """The estimate of many candidates."""
 
-    # What the features of the estimate are functions of: the observation, or, where duals that see
-    # the history of an episode find a residual, the history.
+    # What the features of the estimate are functions of: the observation, or, where that hides
+    # something (`hidden_state`), the history.
     view: str
     # The estimate, and its standard error over episodes.
     value: float
@@ -161,7 +161,7 @@ class Consensus:
 
     @property
     def correction(self) -> float | None:
-        """How far the estimate moved because the history contradicts the observation, if so."""
+        """How far the estimate moved because the observation hides something, if so."""
         if self.view != HISTORY:
             return None
         return CAUTION * abs(self.opinions[OBSERVATION] - self.value)
@@ -218,17 +218,28 @@ def find_consensus(
         if given is not None:
             bases.insert(0, given_basis(given, sample))
     shared_rows = Rows.shared(sample, target, gamma)
-    goals = common_goals(rows, shared_rows, bases, sample, gamma, horizon)
-    rows, shared_rows = (replace(one, goals=goals[one.order]) for one in (rows, shared_rows))
+    names, exact = {basis.view.name for basis in bases}, any(basis.is_exact for basis in bases)
+    compared = names if exact else set()
+    if HISTORY in names and GIVEN not in names:
+        compared = compared | {OBSERVATION, HISTORY}
+    goals, with_goals = None, {False: rows, True: shared_rows}
+    if compared:
+        goals = common_goals(rows, shared_rows, bases, sample, gamma, horizon, pool)
+        with_goals = {
+            is_shared: replace(own, goals=goals[own.order]) for is_shared, own in with_goals.items()
+        }
     pooling = POOLING if sample.n_actions > 1 else POOLING[1:]  # of one action it has no effect
 
     def fit(basis: Basis) -> Fits:
+        own = shared_rows if basis.is_shared else rows
+        if basis.view.name in compared:
+            own = with_goals[basis.is_shared]
         if basis.is_shared:
             ridges = RIDGES if thorough and basis.view.name == OBSERVATION else RIDGES[1:]
-            return fit_basis(basis, shared_rows, horizon, ridges, POOLING[1:])
+            return fit_basis(basis, own, horizon, ridges, POOLING[1:])
         if thorough and basis.view.name in (GIVEN, OBSERVATION):
-            return fit_basis(basis, rows, horizon, pooling=pooling)
-        return fit_basis(basis, rows, horizon, RIDGES[1:], POOLING[1:])
+            return fit_basis(basis, own, horizon, pooling=pooling)
+        return fit_basis(basis, own, horizon, RIDGES[1:], POOLING[1:])
 
     fits = []
     for fitted in map(fit, bases) if pool is None else pool.map(fit, bases):
@@ -237,7 +248,7 @@ def find_consensus(
             progress(len(fits) / len(bases))
     returns = sample.returns(gamma)
     noise = NOISE * max(float(returns.std()), 0.01 * abs(float(returns.mean())))
-    noise *= EXACT if any(basis.is_exact for basis in bases) else 1.0
+    noise *= EXACT if exact else 1.0
     possible = value_range(sample, gamma, horizon)
     weigh = partial(_weigh, sample=sample, noise=noise, possible=possible)
     by_view: dict[str, list[tuple[Basis, Fits]]] = {}
@@ -252,14 +263,14 @@ def find_consensus(
             seen = [*by_view[OBSERVATION], *own]
         parts[view] = weigh(seen, own)
     main = next(iter(parts))
-    if HISTORY in parts and main == OBSERVATION:
+    if HISTORY in parts and main == OBSERVATION and goals is not None:
         history, observation = (
             np.concatenate([fits.loss for _, fits in by_view[view]])
             for view in (HISTORY, OBSERVATION)
         )
         found = _corrections(parts[OBSERVATION][1], parts[HISTORY][2], sample)
         change = parts[HISTORY][0].scores - parts[OBSERVATION][0].scores
-        if is_hidden(found, change, relative_loss(history, observation, goals.var(axis=0))):
+        if is_hidden(found, change, relative_loss(history, observation, goals)):
             main = HISTORY
 
     def changes(delta: FloatArray, ratio: FloatArray) -> FloatArray | None:
@@ -389,8 +400,9 @@ def _corrections(delta: FloatArray, ratio: FloatArray, sample: EpisodeSample) ->
 def _imbalances(estimates: FloatArray, bases: IntArray) -> FloatArray:
     """Return how much the estimates of each dual change over the bases of the primals, [N].
 
-    Every basis counts once, whatever the number of its ridges, and poor ones count, too: a dual in
-    balance has the same estimate for all of them. A fifth of the bases may be left out.
+    Every basis counts once, whatever the number of its ridges, and poor ones count, too, if their
+    value is possible: a dual in balance has the same estimate for all of them. A fifth of the bases
+    may be left out.
     """
     medians = [np.median(estimates[bases == basis], axis=0) for basis in dict.fromkeys(bases)]
     deviations = np.abs(np.array(medians) - np.median(medians, axis=0))

@@ -35,8 +35,8 @@ from saddleback.rules import Rule
 SMALL_RIDGES = (1e-6, 1e-5, 1e-4)
 """Ridges to which the value should not be sensitive."""
 
-ROUNDING = 1e-4
-"""Share of the range of values that is attributed to rounding."""
+ROUNDING = 1e-5
+"""Share of the range of values that is attributed to rounding and to small ridges."""
 
 DRAWS, MAX_RESAMPLED_FEATURES = 20, 400
 """Default number of resamples, and the largest number of features with resamples by default."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,15 +91,10 @@ class FoldSums:
         sums = (M, C.reshape(K * m, K * m), b.ravel(), starts.ravel())
         return cls(slice(begin, end), bounds, episodes, sums)
 
-    def regression(self, features: FloatArray, goals: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return Σφφᵀ [K, m, m] and Σφ goalᵀ [p, P] over the rows of the fold."""
-        K, m = len(self.bounds) - 1, features.shape[1]
-        squares, products = np.zeros((K, m, m)), np.zeros((K, m, goals.shape[1]))
-        for a in range(K):
-            own = slice(self.bounds[a], self.bounds[a + 1])
-            squares[a] = features[own].T @ features[own]
-            products[a] = features[own].T @ goals[own]
-        return squares, products.reshape(K * m, -1)
+    def products(self, features: FloatArray, others: FloatArray) -> FloatArray:
+        """Return Σφ otherᵀ over the rows of the fold with each action, [K, m, c]."""
+        parts = [slice(*pair) for pair in itertools.pairwise(self.bounds.tolist())]
+        return np.array([features[own].T @ others[own] for own in parts])
 
     def of_actions(self, features: FloatArray, weights: FloatArray) -> FloatArray:
         """Return φᵀ of the logged actions times weights [p, R, c], for the rows of the fold."""

@@ -17,7 +17,10 @@ WORSE = 1.25
 """Relative loss above which estimates by the history are less accurate, whatever they find."""
 
 NEGLIGIBLE = 1e-6
-"""Loss that counts as none, relative to the smallest one that a constant has."""
+"""Loss that counts as none, relative to the variance of a goal."""
+
+CONSTANT = 1e-12
+"""Variance of a goal, relative to its mean square, up to which there is nothing to predict."""
 
 
 def is_hidden(residuals: FloatArray, changes: FloatArray, relative: float) -> bool:
@@ -47,18 +50,24 @@ def _in_errors(values: FloatArray) -> float:
     return float(abs(values.mean()) / max(error, 1e-300))
 
 
-def relative_loss(history: FloatArray, observation: FloatArray, variance: FloatArray) -> float:
+def relative_loss(history: FloatArray, observation: FloatArray, goals: FloatArray) -> float:
     """Return how well the history predicts backups, relative to the observation.
 
-    The losses are those of all candidates of a view, [N, P]; ``variance`` is that of each goal. The
-    best ones count, in geometric mean over goals.
+    The losses are those of all candidates of a view, [N, P], for ``goals`` [n, P]. The best ones
+    count, in geometric mean over the goals that vary.
 
     Examples
     --------
     >>> history, observation = np.array([[0.1, 0.2], [9.0, 0.1]]), np.array([[0.4, 0.4]])
-    >>> round(relative_loss(history, observation, np.ones(2)), 3)
+    >>> round(relative_loss(history, observation, np.array([[1.0, 0.0], [0.0, 2.0]])), 3)
     0.25
     """
-    floor = NEGLIGIBLE * variance + 1e-300
-    best = [np.log(losses.min(axis=0) + floor) for losses in (history, observation)]
-    return float(np.exp((best[0] - best[1]).mean()))
+    variance = goals.var(axis=0)
+    best = [np.where(np.isfinite(one), one, np.inf).min(axis=0) for one in (history, observation)]
+    varies = variance > CONSTANT * (goals**2).mean(axis=0)
+    varies &= np.isfinite(best).all(axis=0)
+    if not varies.any():
+        return 1.0
+    floor = NEGLIGIBLE * variance[varies]
+    ratios = [np.log(one[varies] + floor) for one in best]
+    return float(np.exp((ratios[0] - ratios[1]).mean()))

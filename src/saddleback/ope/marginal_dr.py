@@ -64,8 +64,8 @@ class Fits:
     theta: FloatArray  # θ without each fold, [R, folds, p]; θ_H with a horizon
     # Mean squared error of a regression of each goal of the rows, held out, [R, P].
     loss: FloatArray
-    # γ times the next values under π, [R, n, m]; None if they are not kept.
-    following: FloatArray | None = None
+    # γ times the next values under π at the steps that are kept, [R, n, steps].
+    following: FloatArray
 
     def finite(self) -> Fits:
         """Return the candidates whose numbers are finite, and their sums of products as well."""
@@ -77,8 +77,7 @@ class Fits:
             return self
         return Fits(
             [self.penalties[k] for k in kept], self.start[kept], self.delta[kept],
-            self.ratio[kept], self.theta[kept], self.loss[kept],
-            None if self.following is None else self.following[kept],
+            self.ratio[kept], self.theta[kept], self.loss[kept], self.following[kept],
         )  # fmt: skip
 
 
@@ -90,9 +89,12 @@ def fit_basis(
     ridges: Sequence[float] = RIDGES,
     pooling: Sequence[float] = POOLING,
     *,
-    keep_following: bool = False,
+    steps: Sequence[int] = (),
 ) -> Fits:
-    """Fit primal and dual of a basis for each ridge and pooling, each fold by the other folds."""
+    """Fit primal and dual of a basis for each ridge and pooling, each fold by the other folds.
+
+    The next values at some ``steps`` of the task, counted from 0, are kept.
+    """
     directions = leading_directions(basis, rows.order)
     before, after, first = _evaluate(basis, rows.order, directions)
     active = np.asarray(before.any(axis=0))  # weights of others are 0
@@ -107,7 +109,8 @@ def fit_basis(
         functools.reduce(np.add, parts) for parts in zip(*(f.sums for f in folds), strict=True)
     ]
     penalties = list(itertools.product(pooling, ridges))
-    loss = _regression_loss(folds, before, rows.goals, penalties, directions is not None)
+    squares, products = _regression_sums(folds, before, rows.goals, bool(basis.lam))
+    loss = np.zeros((len(penalties), 0 if products is None else products[0].shape[1]))
     columns = 1 if horizon is None else min(horizon, max(MIN_STEPS, MAX_CELLS // len(before)))
     single = horizon is not None and np.abs(rows.rewards).max() <= MAX_SINGLE
     kind: Any = np.float32 if single else np.float64
@@ -118,19 +121,27 @@ def fit_basis(
     ratio = np.full_like(delta, np.nan)
     weights = rows.weights.astype(kind, copy=False)
     thetas = np.full((len(penalties), FOLDS, len(total[2])), np.nan)
-    kept = np.full_like(delta, np.nan) if keep_following else None
+    kept = np.full((*delta.shape[:2], len(steps)), np.nan, kind)
     for k, fold in enumerate(folds):
         M, C, b, x = (all_folds - own for all_folds, own in zip(total, fold.sums, strict=True))
-        penalised = Penalised(M, C if horizon is None else None, directions is not None)
-        solve = functools.partial(_fixed_point, b=b, x=x)
-        if horizon is not None:
-            C = np.asfortranarray(C)
-            solve = functools.partial(_recursion, C=C, b=b, x=x, steps=horizon)
-        solutions = {
-            r: solution
-            for r, (pooled, ridge) in enumerate(penalties)
-            if (solution := solve(penalised.matrix(ridge, pooled))) is not None
-        }
+        equal, solutions = directions is not None, {}
+        system = None if horizon is not None else Penalised(M, C, equal)
+        alone = None
+        if products is not None or horizon is not None:
+            alone = Penalised(M if squares is None else _without(k, squares), None, equal)
+        y = None if products is None else _without(k, products)
+        C = np.asfortranarray(C)
+        for r, (pooled, ridge) in enumerate(penalties):
+            factor = None if alone is None else _cholesky(alone.matrix(ridge, pooled))
+            if y is not None:
+                loss[r] += _squared_errors(factor, y, fold, before, rows.goals)
+            if system is not None:
+                solution = _fixed_point(system.matrix(ridge, pooled), b, x)
+            else:
+                assert horizon is not None
+                solution = None if factor is None else _recursion(factor, C, b, x, horizon)
+            if solution is not None:
+                solutions[r] = solution
         if not solutions:
             continue
         theta, u = (np.stack(part, axis=1) for part in zip(*solutions.values(), strict=True))
@@ -146,10 +157,11 @@ def fit_basis(
             this, following = this[:, :, horizon - step], this[:, :, horizon - step - 1]
             u = u[:, :, step] * stands_for
         errors = rows.rewards[fold.rows, None, None] - fold.of_actions(before, this)
-        next_values = fold.next_values(after, weights, following)
-        errors += next_values
-        if kept is not None:
-            kept[at] = next_values.transpose(1, 0, 2)
+        errors += fold.next_values(after, weights, following)
+        if steps:
+            later = [0 if horizon is None else horizon - step - 1 for step in steps]
+            values = fold.next_values(after, weights, theta[:, :, later].astype(kind))
+            kept[at] = values.transpose(1, 0, 2)
         delta[at] = errors.transpose(1, 0, 2)
         ratio[at] = fold.of_actions(traces, u.astype(kind, copy=False)).transpose(1, 0, 2)
     blocks = np.zeros((*thetas.shape[:2], rows.weights.shape[1], len(active)))
@@ -159,37 +171,40 @@ def fit_basis(
     thetas = blocks.reshape(*thetas.shape[:2], -1)
     back = np.argsort(rows.order)
     delta, ratio = (np.take(part, back, axis=1) for part in (delta, ratio))
-    if kept is not None:
-        kept = np.take(kept, back, axis=1)
-    return Fits(penalties, start, delta, ratio, thetas, loss, kept)
+    kept = np.take(kept, back, axis=1)
+    return Fits(penalties, start, delta, ratio, thetas, loss / len(before), kept)
 
 
-def _regression_loss(
-    folds: Sequence[FoldSums],
+def _regression_sums(
+    folds: Sequence[FoldSums], features: FloatArray, goals: FloatArray | None, has_traces: bool
+) -> tuple[list[FloatArray] | None, list[FloatArray] | None]:
+    """Return Σφφᵀ of each fold, if M is not that, and Σφ goalᵀ, if there are goals."""
+    if goals is None:
+        return None, None
+    products = [fold.products(features, goals).reshape(-1, goals.shape[1]) for fold in folds]
+    return ([fold.products(features, features) for fold in folds] if has_traces else None), products
+
+
+def _without(k: int, parts: Sequence[FloatArray]) -> FloatArray:
+    """Return the sum of all parts but one."""
+    return functools.reduce(np.add, (part for j, part in enumerate(parts) if j != k))
+
+
+def _squared_errors(
+    factor: FloatArray | None,
+    products: FloatArray,
+    fold: FoldSums,
     features: FloatArray,
     goals: FloatArray | None,
-    penalties: Sequence[tuple[float, float]],
-    equal: bool,
-) -> FloatArray:
-    """Return the mean squared error of a ridge regression of each goal, held out, [R, P]."""
-    if goals is None:
-        return np.zeros((len(penalties), 0))
-    sums = [fold.regression(features, goals) for fold in folds]
-    loss = np.zeros((len(penalties), goals.shape[1]))
-    for k, fold in enumerate(folds):
-        others = (one for j, one in enumerate(sums) if j != k)
-        M, y = (functools.reduce(np.add, parts) for parts in zip(*others, strict=True))
-        penalised = Penalised(M, None, equal)
-        for r, (pooled, ridge) in enumerate(penalties):
-            matrix = penalised.matrix(ridge, pooled)
-            factor, indefinite = scipy.linalg.lapack.dpotrf(matrix, clean=False, overwrite_a=True)
-            if indefinite:
-                loss[r] = np.inf
-                continue
-            weights, _ = scipy.linalg.lapack.dpotrs(factor, y)
-            predicted = fold.of_actions(features, weights[:, None])[:, 0]
-            loss[r] += ((goals[fold.rows] - predicted) ** 2).sum(axis=0)
-    return loss / max(1, len(features))
+) -> FloatArray | float:
+    """Return Σ(goal − prediction)² over the rows of a fold, by goal; the factor is of M_λ."""
+    assert goals is not None
+    if factor is None:
+        return np.inf
+    weights, _ = scipy.linalg.lapack.dpotrs(factor, products)
+    predicted = fold.of_actions(features, weights[:, None].astype(features.dtype))[:, 0]
+    squares: FloatArray = ((goals[fold.rows] - predicted) ** 2).sum(axis=0)
+    return squares
 
 
 def accumulate_traces(features: FloatArray, decay: FloatArray) -> FloatArray:
@@ -265,7 +280,7 @@ def _evaluate(
 
 
 Solution = tuple[FloatArray, FloatArray] | None
-"""θ and u; None if a matrix is singular, or not definite."""
+"""θ and u; None if a matrix is singular."""
 
 
 def _fixed_point(matrix: FloatArray, b: FloatArray, x: FloatArray) -> Solution:
@@ -278,13 +293,16 @@ def _fixed_point(matrix: FloatArray, b: FloatArray, x: FloatArray) -> Solution:
     return theta[:, None], u[:, None]
 
 
-def _recursion(
-    matrix: FloatArray, C: FloatArray, b: FloatArray, x: FloatArray, steps: int
-) -> Solution:
-    """Return θ_0 … θ_H [p, H + 1] and u_0 … u_{H−1} [p, H] from M_λ, which is overwritten."""
+def _cholesky(matrix: FloatArray) -> FloatArray | None:
+    """Return the factor of a matrix, which is overwritten; None if it is not definite."""
     factor, indefinite = scipy.linalg.lapack.dpotrf(matrix, clean=False, overwrite_a=True)
-    if indefinite:
-        return None
+    return None if indefinite else factor
+
+
+def _recursion(
+    factor: FloatArray, C: FloatArray, b: FloatArray, x: FloatArray, steps: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return θ_0 … θ_H [p, H + 1] and u_0 … u_{H−1} [p, H] from the factor of M_λ."""
     P, _ = scipy.linalg.lapack.dpotrs(factor, C)
     first, _ = scipy.linalg.lapack.dpotrs(factor, b)
     theta, nu = np.zeros((len(first), steps + 1)), np.zeros((len(first), steps))

@@ -437,7 +437,7 @@ def _episodes(plain: dict[str, Any], width: int) -> Iterator[str]:
     yield from wrap("  ", shortened(plain["features"]), "  ", width)
 
 
-SCALING = re.compile(r"scaling=Scaling\((?:[^()]|\([^()]*\))*\), ")
+SCALING = re.compile(r"scaling=\w+\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)(, )?")
 """The scaling of columns in the text of features."""
 
 
