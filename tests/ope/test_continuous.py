@@ -18,6 +18,7 @@ from helpers.linear_quadratic import (
     starts,
     value,
 )
+from saddleback.features.state_action import FourierByAction
 from saddleback.log.continuous_targets import as_continuous_targets
 from saddleback.ope.action_candidates import action_candidates
 from saddleback.ope.density_weights import BANDWIDTHS
@@ -81,6 +82,24 @@ def test_values_of_few_steps_are_exact_without_noise(horizon):
     fits = fit_basis(quadratic, Rows.of(sample, "new", GAMMA), horizon, (1e-12,), (1.0,))
     truth = value(starts(data), NEW, SMALL, 0.0, horizon).mean()
     assert fits.start[0].mean() == pytest.approx(truth, rel=1e-5)
+
+
+def test_candidates_have_the_features_that_their_names_say():
+    log = sb.Log(simulate(20, 5))
+    targets = as_continuous_targets({"new": Gaussian(new, SMALL)}, log)
+    sample, _ = sample_episodes(log, targets, 10_000, None)
+    bases = action_candidates(sample, None, True, targets[0])
+    waves = [basis for basis in bases if basis.name.startswith("random Fourier")]
+    assert len({(basis.name, basis.view.name) for basis in bases}) == len(bases)
+    assert len({basis.name.partition(",")[0] for basis in waves}) > 1
+    for basis in waves:
+        waves, bandwidth = basis.features.waves, basis.features.bandwidth
+        kind = " by action" * isinstance(basis.features, FourierByAction)
+        assert basis.name == f"random Fourier {waves}{kind}, bandwidth {bandwidth:.2g}"
+    for basis in bases:
+        size = basis.before(np.arange(3)).shape[1]
+        assert basis.after(np.arange(3)).shape == (3, size)
+        assert basis.start().shape == (20, size)
 
 
 def test_estimates_contain_the_value_of_a_noisy_problem():
