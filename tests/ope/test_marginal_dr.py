@@ -23,7 +23,7 @@ from saddleback.ope.episode_sample import EpisodeSampler, sample_episodes
 from saddleback.ope.evidence_from_log import distance_on_one_side
 from saddleback.ope.log_pass import read_log
 from saddleback.ope.marginal_dr import Rows, fit_basis, leading_directions
-from saddleback.ope.sample_consensus import SampleConsensus
+from saddleback.ope.sample_consensus import SampleConsensus, sample_consensus
 
 
 def sample_of(log, policy=target, **options):
@@ -289,6 +289,32 @@ def test_the_influence_of_a_sample_gives_the_error_of_regression_estimation(shar
     )
     whole = SampleConsensus(consensus, SimpleNamespace(numbers=np.arange(m)), is_main=True)
     assert whole.adjusted(rng.normal(size=m))[0] == 5.0
+
+
+def test_folds_of_two_episodes_are_enough_for_a_consensus():
+    for episodes in (9, 10):
+        log = sb.Log(columns([4] * episodes, "terminated"))
+        targets = as_targets({"new": target}, log)
+        sample = sample_episodes(log, targets, 10_000)[0]
+        (view, *_) = views(sample)
+        constant = Basis("constant", view, lambda points: np.ones((len(points), 1)))
+        found = sample_consensus(
+            sample, targets, 0.9, bases=lambda target, basis=constant: [basis], is_main=False
+        )
+        assert list(found) == ["new"] * (episodes == 10)
+
+
+def test_the_sample_is_the_same_episodes_whatever_else_is_read():
+    """Those of the smallest numbers, by which all are ordered."""
+    log = sb.Log(columns([3, 7, 5, 10, 2, 8] * 10, "terminated"))
+    targets = as_targets({"new": target}, log)
+    every, *smaller = (
+        sample_episodes(log, targets, rows)[0].numbers.tolist() for rows in (10_000, 300, 160)
+    )
+    assert len(every) == 60
+    for some in smaller:
+        assert 10 < len(some) < 60
+        assert some == every[: len(some)]
 
 
 def test_control_variate_uses_all_episodes_of_a_larger_log(monkeypatch):
