@@ -38,11 +38,11 @@ WORK = ROOT / "results/mutants"
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.txt")
 
 TESTS = {
-    "rules": ("tests/rules", "tests/checks", "tests/engine"),
-    "engine": ("tests/engine", "tests/learning", "tests/cuda"),
-    "system": ("tests/system", "tests/theory"),
-    "theory": ("tests/theory",),
-    "ope": ("tests/ope",),
+    "rules": ("tests/rules", "tests/checks", "tests/engine", "tests/test_errors.py"),
+    "engine": ("tests/engine", "tests/learning", "tests/cuda", "tests/test_errors.py"),
+    "system": ("tests/system", "tests/theory", "tests/test_errors.py"),
+    "theory": ("tests/theory", "tests/test_errors.py"),
+    "ope": ("tests/ope", "tests/test_errors.py"),
 }
 """Packages that are mutated, and the tests that should notice."""
 
@@ -125,8 +125,9 @@ def _between(
 
 def test_files(package: str) -> list[str]:
     """Return the files of tests of a package."""
-    paths = [path for name in TESTS[package] for path in sorted((ROOT / name).rglob("test_*.py"))]
-    return [path.relative_to(ROOT).as_posix() for path in paths]
+    places = [ROOT / name for name in TESTS[package]]
+    paths = [p for place in places for p in [place, *place.rglob("test_*.py")] if p.is_file()]
+    return sorted(path.relative_to(ROOT).as_posix() for path in paths)
 
 
 def ordered_tests(mutant: Mutant, text: str, executed: dict[str, Executed]) -> list[str]:
@@ -318,11 +319,14 @@ def executed_lines(copies: SimpleQueue, jobs: int, packages: list[str]) -> dict[
 
 
 def measure(
-    mutants: list[Mutant], packages: list[str], jobs: int, path: Path
+    mutants: list[Mutant], packages: list[str], jobs: int, path: Path, again: bool
 ) -> dict[Mutant, dict]:
-    """Return whether mutants are killed, and by what; those of the same code are read."""
+    """Return whether mutants are killed, and by what; those of the same code are read.
+
+    ``again`` also reads those that other tests of before killed.
+    """
     code = digest("src", "tests")
-    stored = stored_results(path, code)
+    stored = (killed_before(path) if again else {}) | stored_results(path, code)
     missing = [m for m in mutants if json.dumps(list(asdict(m).values())) not in stored]
     texts = {m: (ROOT / m.file).read_text(encoding="utf-8") for m in missing}
     copies: SimpleQueue[Copy] = SimpleQueue()
@@ -362,6 +366,13 @@ def measure(
     return {m: stored[json.dumps(list(asdict(m).values()))] for m in mutants}
 
 
+def killed_before(path: Path) -> dict[str, dict]:
+    """Return the results of mutants that were killed, by any tests."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    entries = [json.loads(line) for line in lines]
+    return {json.dumps(e["case"]): e["result"] for e in entries if e["result"]["killed"]}
+
+
 def main() -> None:
     """Draw mutants, run the tests of each, print the survivors and the share killed."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -369,6 +380,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--package", choices=TESTS, help="one package instead of all")
     parser.add_argument("--jobs", type=int, default=2, help="mutants tested at a time")
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="test only the survivors, with the tests that were added since",
+    )
     given = parser.parse_args()
     packages = [given.package] if given.package else list(TESTS)
     files = [p for name in packages for p in sorted((ROOT / "src/saddleback" / name).glob("*.py"))]
@@ -377,7 +393,7 @@ def main() -> None:
     chosen = [candidates[k] for k in rng.choice(len(candidates), given.sample, replace=False)]
     print(machine_line(), flush=True)
     begun = time.monotonic()
-    results = measure(chosen, packages, given.jobs, ROOT / "results/mutants.jsonl")
+    results = measure(chosen, packages, given.jobs, ROOT / "results/mutants.jsonl", given.again)
     reasons = equivalent_mutants(EQUIVALENT.read_text(encoding="utf-8"))
     survivors = [mutant for mutant in chosen if not results[mutant]["killed"]]
     equivalent = []
