@@ -18,9 +18,9 @@ from helpers.linear_quadratic import (
     starts,
     value,
 )
-from saddleback.features.state_action import FourierByAction
+from saddleback.features.state_action import FourierByAction, JointFourier
 from saddleback.log.continuous_targets import as_continuous_targets
-from saddleback.ope.action_candidates import action_candidates
+from saddleback.ope.action_candidates import SIZES, action_candidates
 from saddleback.ope.density_weights import BANDWIDTHS
 from saddleback.ope.episode_sample import sample_episodes
 from saddleback.ope.marginal_dr import Rows, fit_basis
@@ -100,6 +100,22 @@ def test_candidates_have_the_features_that_their_names_say():
         size = basis.before(np.arange(3)).shape[1]
         assert basis.after(np.arange(3)).shape == (3, size)
         assert basis.start().shape == (20, size)
+
+
+def test_an_opinion_has_fewer_waves_than_an_estimate():
+    log = sb.Log(simulate(20, 5))
+    targets = as_continuous_targets({"new": Gaussian(new, SMALL)}, log)
+    sample, _ = sample_episodes(log, targets, 10_000, None)
+    opinion, estimate = (
+        {(b.view.name, b.features.bandwidth, b.features.waves)
+         for b in action_candidates(sample, None, thorough, targets[0])
+         if isinstance(b.features, JointFourier)}
+        for thorough in (False, True)
+    )  # fmt: skip
+    few, many = SIZES
+    assert {waves for *_, waves in opinion} == {few}
+    assert {waves for *_, waves in estimate} == {few, many}
+    assert {(view, width, many) for view, width, _ in opinion} <= estimate
 
 
 def test_estimates_contain_the_value_of_a_noisy_problem():
