@@ -284,24 +284,31 @@ def first_failure(output: str) -> str:
 
 def digest(*names: str) -> str:
     """Return a digest of files of the working tree."""
-    files = sorted(p for name in names for p in ([ROOT / name, *(ROOT / name).rglob("*")]))
+    files = sorted({p for name in names for p in [ROOT / name, *(ROOT / name).rglob("*")]})
     kinds = [p for p in files if p.is_file() and "__pycache__" not in p.parts]
     return sha256(b"".join(str(p).encode() + p.read_bytes() for p in kinds)).hexdigest()[:12]
 
 
+@cache
+def with_support(file: str) -> frozenset[str]:
+    """Return a file of tests, and the modules of tests/ that it may import, by their names."""
+    found, to_do = {file}, [file]
+    support = [p for name in ("helpers", "oracles") for p in (ROOT / "tests" / name).rglob("*.py")]
+    while to_do:
+        text = (ROOT / to_do.pop()).read_text(encoding="utf-8")
+        named = {p.relative_to(ROOT).as_posix() for p in support if p.stem in text} - found
+        found |= named
+        to_do += named
+    return frozenset(found)
+
+
 def executed_lines(copies: SimpleQueue, jobs: int, packages: list[str]) -> dict[str, Executed]:
     """Return which lines each file of tests executes; those of an unchanged file are kept."""
-    support = [
-        "src",
-        "tests/helpers",
-        "tests/oracles",
-        "tests/conftest.py",
-        "tests/ope/conftest.py",
-    ]
-    common, out = digest(*support), WORK / "lines"
+    out = WORK / "lines"
     out.mkdir(parents=True, exist_ok=True)
+    common = digest("src", "tests/conftest.py", "tests/ope/conftest.py")
     files = sorted({file for package in packages for file in test_files(package)})
-    targets = {f: out / f"{Path(f).stem}-{digest(f)}-{common}.json" for f in files}
+    targets = {f: out / f"{Path(f).stem}-{digest(*with_support(f))}-{common}.json" for f in files}
 
     def record(file: str) -> str:
         copy = copies.get()
