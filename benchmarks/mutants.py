@@ -38,11 +38,11 @@ WORK = ROOT / "results/mutants"
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.txt")
 
 TESTS = {
-    "rules": ("tests/rules", "tests/checks", "tests/engine", "tests/test_errors.py"),
-    "engine": ("tests/engine", "tests/learning", "tests/cuda", "tests/test_errors.py"),
-    "system": ("tests/system", "tests/theory", "tests/test_errors.py"),
-    "theory": ("tests/theory", "tests/test_errors.py"),
-    "ope": ("tests/ope", "tests/test_errors.py"),
+    "rules": ("tests/rules/", "tests/checks/", "tests/engine/", "tests/test_errors.py"),
+    "engine": ("tests/engine/", "tests/learning/", "tests/cuda/", "tests/test_errors.py"),
+    "system": ("tests/system/", "tests/theory/", "tests/test_errors.py"),
+    "theory": ("tests/theory/", "tests/test_errors.py"),
+    "ope": ("tests/ope/", "tests/test_errors.py"),
 }
 """Packages that are mutated, and the tests that should notice."""
 
@@ -130,14 +130,17 @@ def test_files(package: str) -> list[str]:
     return sorted(path.relative_to(ROOT).as_posix() for path in paths)
 
 
-def ordered_tests(mutant: Mutant, text: str, executed: dict[str, Executed]) -> list[str]:
+def ordered_tests(
+    mutant: Mutant, text: str, executed: dict[str, Executed], root: Path = ROOT
+) -> list[str]:
     """Return the files of tests that may notice: first those that mention the module."""
     span, compiled = statement_at(text, mutant.line)
     name = mutant.file.removeprefix("src/")
-    files = [f for f in test_files(mutant.package) if executed[f].may_notice(name, span, compiled)]
+    own = [f for f in executed if f.startswith(TESTS[mutant.package])]
+    files = [f for f in own if executed[f].may_notice(name, span, compiled)]
 
     def place(file: str) -> tuple[bool, bool, float]:
-        mentions = mutant.module in (ROOT / file).read_text(encoding="utf-8")
+        mentions = mutant.module in (root / file).read_text(encoding="utf-8")
         runs = executed[file].may_notice(name, span, False) and not executed[file].processes
         return not mentions, not runs, executed[file].seconds
 
@@ -345,7 +348,7 @@ def measure(
         for tree in trees:
             for other in trees:
                 tree.share(other)
-        tests = {m: ordered_tests(m, texts[m], executed) for m in missing}
+        tests = {m: ordered_tests(m, texts[m], executed, trees[0].folder) for m in missing}
 
     def test(mutant: Mutant) -> tuple[Mutant, dict]:
         copy, begun = copies.get(), time.monotonic()
