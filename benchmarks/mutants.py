@@ -180,14 +180,14 @@ def defined(path: Path) -> Iterator[str]:
 def compiled_dependents(source: Path, file: Path) -> set[Path]:
     """Return the files whose compiled functions may contain code or numbers of a file."""
     kernels = [p for p in source.rglob("*.py") if "saddleback._jit" in p.read_text("utf-8")]
-    found, to_do = set(), [file]
+    files, to_do = set(), [file]
     while to_do:
         path = to_do.pop()
-        found.add(path)
+        files.add(path)
         *package, module = path.relative_to(source).with_suffix("").parts
         names = {".".join([*package, name]) for name in (module, *defined(path))}
-        to_do += [p for p in kernels if names & imported(p) and p not in found]
-    return found
+        to_do += [p for p in kernels if names & imported(p) and p not in files]
+    return files
 
 
 def compiled_parts(source: Path, file: Path) -> list[Path]:
@@ -206,12 +206,12 @@ class Copy:
             shutil.rmtree(folder)
         command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-        wanted = {name for name in names.stdout.split("\0") if name and (ROOT / name).is_file()}
-        changed = [n for n in wanted if not same_content(ROOT / n, folder / n)]
+        tracked = {name for name in names.stdout.split("\0") if name and (ROOT / name).is_file()}
+        changed = [n for n in tracked if not same_content(ROOT / n, folder / n)]
         afresh = any(name.startswith("src/") for name in changed)
         for path in [p for p in folder.rglob("*") if p.is_file()]:
             compiled = path.suffix in (".nbi", ".nbc")
-            if afresh if compiled else path.relative_to(folder).as_posix() not in wanted:
+            if afresh if compiled else path.relative_to(folder).as_posix() not in tracked:
                 path.unlink()
         for name in changed:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -219,8 +219,10 @@ class Copy:
 
     def share(self, other: Copy) -> None:
         """Take the compiled functions of another copy that this one lacks."""
-        found = [*other.folder.rglob("*.nbi")]
-        for index in [p for p in found if not (self.folder / p.relative_to(other.folder)).exists()]:
+        indices = [*other.folder.rglob("*.nbi")]
+        for index in [
+            p for p in indices if not (self.folder / p.relative_to(other.folder)).exists()
+        ]:
             target = (self.folder / index.relative_to(other.folder)).parent
             target.mkdir(exist_ok=True)
             for part in index.parent.glob(f"{index.stem}.*"):
@@ -274,9 +276,9 @@ class Copy:
         return "" if done.returncode in (0, 5) else first_failure(done.stdout)
 
 
-def same_content(here: Path, there: Path) -> bool:
+def same_content(one: Path, other: Path) -> bool:
     """Return whether the second file exists, with the content of the first."""
-    return there.is_file() and here.read_bytes() == there.read_bytes()
+    return other.is_file() and one.read_bytes() == other.read_bytes()
 
 
 def first_failure(output: str) -> str:
@@ -295,14 +297,14 @@ def digest(*names: str) -> str:
 @cache
 def with_support(file: str) -> frozenset[str]:
     """Return a file of tests, and the modules of tests/ that it may import, by their names."""
-    found, to_do = {file}, [file]
+    names, to_do = {file}, [file]
     support = [p for name in ("helpers", "oracles") for p in (ROOT / "tests" / name).rglob("*.py")]
     while to_do:
         text = (ROOT / to_do.pop()).read_text(encoding="utf-8")
-        named = {p.relative_to(ROOT).as_posix() for p in support if p.stem in text} - found
-        found |= named
+        named = {p.relative_to(ROOT).as_posix() for p in support if p.stem in text} - names
+        names |= named
         to_do += named
-    return frozenset(found)
+    return frozenset(names)
 
 
 def executed_lines(copies: SimpleQueue, jobs: int, packages: list[str]) -> dict[str, Executed]:
@@ -329,14 +331,14 @@ def executed_lines(copies: SimpleQueue, jobs: int, packages: list[str]) -> dict[
 
 
 def measure(
-    mutants: list[Mutant], packages: list[str], jobs: int, path: Path, again: bool
+    mutants: list[Mutant], packages: list[str], jobs: int, path: Path, survivors: bool
 ) -> dict[Mutant, dict]:
     """Return whether mutants are killed, and by what; those of the same code are read.
 
-    ``again`` also reads those that other tests of before killed.
+    ``survivors`` also reads those that other tests of before killed.
     """
     code = digest("src", "tests")
-    stored = (killed_before(path) if again else {}) | stored_results(path, code)
+    stored = (killed_before(path) if survivors else {}) | stored_results(path, code)
     missing = [m for m in mutants if json.dumps(list(asdict(m).values())) not in stored]
     texts = {m: (ROOT / m.file).read_text(encoding="utf-8") for m in missing}
     copies: SimpleQueue[Copy] = SimpleQueue()
@@ -391,7 +393,7 @@ def main() -> None:
     parser.add_argument("--package", choices=TESTS, help="one package instead of all")
     parser.add_argument("--jobs", type=int, default=2, help="mutants tested at a time")
     parser.add_argument(
-        "--again",
+        "--survivors",
         action="store_true",
         help="test only the survivors, with the tests that were added since",
     )
@@ -403,7 +405,7 @@ def main() -> None:
     chosen = [candidates[k] for k in rng.choice(len(candidates), given.sample, replace=False)]
     print(machine_line(), flush=True)
     begun = time.monotonic()
-    results = measure(chosen, packages, given.jobs, ROOT / "results/mutants.jsonl", given.again)
+    results = measure(chosen, packages, given.jobs, ROOT / "results/mutants.jsonl", given.survivors)
     reasons = equivalent_mutants(EQUIVALENT.read_text(encoding="utf-8"))
     survivors = [mutant for mutant in chosen if not results[mutant]["killed"]]
     equivalent = []

@@ -317,8 +317,8 @@ def test_compiled_functions_that_contain_another_file_are_compiled_afresh():
         "padded_rows",
         "tabular_stream",
     }
-    alone = source / "saddleback/ope/text_report.py"
-    assert mutants.compiled_dependents(source, alone) == {alone}
+    report = source / "saddleback/ope/text_report.py"
+    assert mutants.compiled_dependents(source, report) == {report}
 
 
 def test_equivalent_mutants_are_mutants_of_the_code():

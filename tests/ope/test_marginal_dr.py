@@ -277,18 +277,18 @@ def test_the_influence_of_a_sample_gives_the_error_of_regression_estimation(shar
     rest -= rest.mean() + at * (rest @ at) / (at @ at)  # not correlated with what is known
     consensus = SimpleNamespace(value=5.0, scores=5.0 + share * at + rest)
     sampled = SampleConsensus(consensus, SimpleNamespace(numbers=which), is_main=True)
-    value, each = sampled.adjusted(influence)
+    value, adjusted = sampled.adjusted(influence)
     correction = share * (influence.mean() - influence[which].mean())
     assert value == pytest.approx(5.0 + correction)
     outside = np.setdiff1d(np.arange(n), which)
     np.testing.assert_allclose(
-        each[outside], share * (influence[outside] - influence.mean()), atol=1e-12
+        adjusted[outside], share * (influence[outside] - influence.mean()), atol=1e-12
     )
     np.testing.assert_allclose(
-        each[which] - share * (influence[which] - influence.mean()), rest * n / m, atol=1e-12
+        adjusted[which] - share * (influence[which] - influence.mean()), rest * n / m, atol=1e-12
     )
-    whole = SampleConsensus(consensus, SimpleNamespace(numbers=np.arange(m)), is_main=True)
-    assert whole.adjusted(rng.normal(size=m))[0] == 5.0
+    complete = SampleConsensus(consensus, SimpleNamespace(numbers=np.arange(m)), is_main=True)
+    assert complete.adjusted(rng.normal(size=m))[0] == 5.0
 
 
 def test_folds_of_two_episodes_are_enough_for_a_consensus():
@@ -298,10 +298,10 @@ def test_folds_of_two_episodes_are_enough_for_a_consensus():
         sample = sample_episodes(log, targets, 10_000)[0]
         (view, *_) = views(sample)
         constant = Basis("constant", view, lambda points: np.ones((len(points), 1)))
-        found = sample_consensus(
+        results = sample_consensus(
             sample, targets, 0.9, bases=lambda target, basis=constant: [basis], is_main=False
         )
-        assert list(found) == ["new"] * (episodes == 10)
+        assert list(results) == ["new"] * (episodes == 10)
 
 
 def test_the_sample_is_the_same_episodes_whatever_else_is_read():

@@ -72,9 +72,9 @@ def test_a_table_that_fits_stays_one_and_a_wider_one_is_stacked():
     def texts(width):
         return [line.text for line in ranking.lines(width)]
 
-    wide = texts(1000)
-    begin = next(k for k, text in enumerate(wide) if text.startswith("candidate"))
-    head, *rows = table = wide[begin : begin + 1 + len(candidates)]
+    unwrapped = texts(1000)
+    begin = next(k for k, text in enumerate(unwrapped) if text.startswith("candidate"))
+    head, *rows = table = unwrapped[begin : begin + 1 + len(candidates)]
     longest = max(map(len, table))
     fits, stacked = texts(longest), texts(longest - 1)
     assert [text for text in fits if text in table] == table

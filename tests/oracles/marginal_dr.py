@@ -84,6 +84,6 @@ def weigh(fits, owners, returns):
     residuals = [sum(abs(corrections[i][j]) * balance[j] for j in range(N)) for i in range(N)]
     p, d = weights(residuals, 4), weights(imbalances, 4)
     pairs = [(p[i] * d[j], values[i][j]) for i in range(N) for j in range(N)]
-    value = sum(share * each for share, each in pairs)
-    dispersion = np.sqrt(sum(share * (each - value) ** 2 for share, each in pairs))
+    value = sum(share * estimate for share, estimate in pairs)
+    dispersion = np.sqrt(sum(share * (estimate - value) ** 2 for share, estimate in pairs))
     return value, dispersion, list(zip(residuals, imbalances, p, d, strict=True))

@@ -13,7 +13,7 @@ PROBLEM = problems.two_state(gamma=0.5, rewards=[[1, -1], [0.5, 2]])
 
 def numbers(sentence):
     """Return the numbers of a sentence."""
-    return [float(word) for word in re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?:e-?\d+)?", sentence)]
+    return [float(text) for text in re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?:e-?\d+)?", sentence)]
 
 
 @pytest.mark.parametrize("rule", [sb.GES(0.4), sb.ExpectedSarsa(0.0)], ids=str)

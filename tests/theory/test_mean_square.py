@@ -229,8 +229,8 @@ def test_the_model_of_batches_averages_over_all_their_sequences(rule):
     scale = np.sqrt(system.batch_steps * 5 / 4)
 
     def noisy(name):
-        each = np.array([getattr(batch, name) for batch in system.batches])
-        return each.mean(axis=0) + scale * (each - each.mean(axis=0))
+        values = np.array([getattr(batch, name) for batch in system.batches])
+        return values.mean(axis=0) + scale * (values - values.mean(axis=0))
 
     A, b, M = noisy("A"), noisy("b"), noisy("M")
     alpha, beta, steps, errors = 1e-3, 2e-3, 3, np.zeros(3)
