@@ -45,7 +45,8 @@ map: $(DEV)
 	$(BIN)/python -m benchmarks.ges_map
 
 # The share of a sample of mutants of the code that the tests kill; results/mutants.json.
-# MUTANTS='--sample 100 --seed 1' for others; each takes a minute or two.
+# MUTANTS='--sample 100 --seed 1' for others. It first records which lines each file of tests executes; a run
+# that was stopped continues.
 mutants: $(DEV)
 	$(BIN)/python -m benchmarks.mutants $(MUTANTS)
 

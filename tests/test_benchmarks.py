@@ -2,7 +2,10 @@
 
 import importlib
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +14,7 @@ from benchmarks import (
     accuracy,
     compare,
     errors_of_peers,
+    executed_lines,
     judgements,
     machine,
     mutants,
@@ -235,15 +239,128 @@ def test_mutants_are_single_changes_of_the_code():
         compile(mutant.apply(text), str(mutant), "exec")
 
 
-def test_a_mutant_first_meets_the_tests_that_mention_its_module():
-    ordered, plain = (
-        mutants.ordered_tests("theory", "primal_dual_gap"),
-        mutants.ordered_tests("theory"),
+def test_a_mutant_meets_the_tests_that_execute_its_statement():
+    """First those that mention its module; no file whose lines are known and others."""
+    path = mutants.ROOT / "src/saddleback/system/linear_stability.py"
+    text = path.read_text(encoding="utf-8")
+    mutant = next(m for m in mutants.mutants_of(path) if m.old == "1e-11")
+    name = "saddleback/system/linear_stability.py"
+    executed = {
+        file: executed_lines.Executed(seconds, False, {name: [1, 2]})
+        for seconds, file in enumerate(mutants.test_files("system"))
+    }
+    assert mutants.ordered_tests(mutant, text, executed) == []
+    runs = executed_lines.Executed(9.0, False, {name: [1, mutant.line]})
+    unknown = executed_lines.Executed(1.0, True, {})
+    executed |= {
+        "tests/theory/test_covariance.py": runs, "tests/system/test_io.py": unknown,
+        "tests/system/test_system.py": runs,
+    }  # fmt: skip
+    assert mutants.ordered_tests(mutant, text, executed) == [
+        "tests/system/test_system.py",  # names linear_stability
+        "tests/theory/test_covariance.py",
+        "tests/system/test_io.py",
+    ]
+
+
+def test_lines_of_a_statement_are_known():
+    text = """
+LIMIT = (
+    3
+)
+
+@compiled
+def kernel(x,
+           y=2):
+    if x > y:
+        return 1
+    match x:
+        case 5:
+            return 6
+
+class Plain:
+    def size(self, n=1):
+        while n < 9: n += 1
+        with open(
+            self.name[0]
+        ) as file:
+            return len(file.read()) + 1
+"""
+    expected = {
+        3: (range(2, 5), False), 8: (range(6, 9), True), 9: (range(9, 10), True),
+        10: (range(10, 11), True), 11: (range(11, 12), True), 12: (range(12, 13), True),
+        13: (range(13, 14), True), 16: (range(16, 17), False), 17: (range(17, 18), False),
+        19: (range(18, 21), False), 21: (range(21, 22), False),
+    }  # fmt: skip
+    assert {line: executed_lines.statement_at(text, line) for line in expected} == expected
+
+
+def test_a_file_may_notice_what_it_executes():
+    executed = executed_lines.Executed(1.0, False, {"a.py": [1, 5], "b.py": []})
+    assert executed.may_notice("a.py", range(4, 6), False)
+    assert not executed.may_notice("a.py", range(2, 5), False)
+    assert executed.may_notice("a.py", range(2, 5), True)  # compiled: its lines are not seen
+    assert not executed.may_notice("b.py", range(1, 9), True)
+    assert not executed.may_notice("c.py", range(1, 9), True)
+    assert executed_lines.Executed(1.0, True, {}).may_notice("c.py", range(1, 9), False)
+
+
+def test_compiled_functions_that_contain_another_file_are_compiled_afresh():
+    source = mutants.ROOT / "src"
+    file = source / "saddleback/engine/lazy_trace.py"
+    names = {path.stem for path in mutants.compiled_dependents(source, file)}
+    assert {"lazy_trace", "update_kernel", "explicit_kernel"} <= names
+    assert "padded_rows" not in names
+    forms = source / "saddleback/rules/forms.py"  # which kernels import from the package
+    names = {path.stem for path in mutants.compiled_dependents(source, forms)}
+    assert {"padded_rows", "tabular_stream", "experience"} & names == {
+        "padded_rows",
+        "tabular_stream",
+    }
+    report = source / "saddleback/ope/text_report.py"
+    assert mutants.compiled_dependents(source, report) == {report}
+
+
+def test_equivalent_mutants_are_mutants_of_the_code():
+    reasons = mutants.equivalent_mutants(mutants.EQUIVALENT.read_text(encoding="utf-8"))
+    assert all(reasons.values())
+    changes = {
+        (mutant.file, *mutant.change((mutants.ROOT / file).read_text(encoding="utf-8")))
+        for file in {file for file, _, _ in reasons}
+        for mutant in mutants.mutants_of(mutants.ROOT / file)
+    }
+    assert reasons.keys() <= changes
+
+
+@pytest.mark.slow
+def test_lines_of_tests_are_recorded(tmp_path):
+    """Of imports, of the tests, and whether a process was started."""
+    source, out = mutants.ROOT / "src", tmp_path / "lines.json"
+    test = tmp_path / "test_it.py"
+    test.write_text(
+        "import subprocess, sys\n"
+        "from saddleback.ope.number_format import *\n"
+        "from saddleback._display import *\n"
+        "def test_it():\n"
+        "    import saddleback.ope.slope\n"
+        "    subprocess.run([sys.executable, '-c', ''])\n"
     )
-    examples, first = "saddleback.theory.primal_dual_gap", "tests/theory/test_primal_dual_gap.py"
-    assert ordered[:2] == [examples, first]
-    assert first != plain[0]
-    assert sorted(ordered[1:]) == sorted(plain)
+    for processes in (True, False):
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-p", "benchmarks.executed_lines", "-q", str(test)],
+            cwd=mutants.ROOT, capture_output=True, text=True, check=False,
+            env=os.environ | {
+                executed_lines.TARGET: f"{source}::{out}", "PYTHONPATH": str(source),
+            },
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        executed = executed_lines.read(out)
+        assert executed.processes == processes
+        lines = (source / "saddleback/ope/slope.py").read_text(encoding="utf-8").splitlines()
+        seen = [lines[line - 1] for line in executed.lines["saddleback/ope/slope.py"]]
+        assert any(line.startswith("def ") for line in seen)
+        assert not any(line.strip().startswith("return") for line in seen)
+        test.write_text(test.read_text().replace("    subprocess", "    # "))
 
 
 def test_the_map_finds_the_leader_and_its_advantage():

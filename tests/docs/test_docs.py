@@ -169,7 +169,7 @@ def test_numbers_on_pages_are_those_of_the_measurements():
         from fill_tables import TABLE, TABLES, fill_tables, tables
     finally:
         sys.path.remove(str(DOCS))
-    measured, used, made = numbers(), set(), set()
+    measured, used, shown = numbers(), set(), set()
     measured_tables = tables(measurements())
     assert {"one learner", "tiles, s", "base, MB"} <= set(measured)
     assert {"accuracy", "verdicts"} <= set(measured_tables)
@@ -177,9 +177,9 @@ def test_numbers_on_pages_are_those_of_the_measurements():
         text = page.read_text(encoding="utf-8")
         assert fill_tables(fill(text, measured), measured_tables) == text, page.name
         used |= {name for _, name in NUMBER.findall(text)}
-        made |= {name for _, name, _ in TABLE.findall(text)}
+        shown |= {name for _, name, _ in TABLE.findall(text)}
     assert used == set(NUMBERS)
-    assert made == set(TABLES)
+    assert shown == set(TABLES)
     text = "(1.5<!--= λ -->, 3,000–4<!--= λ --> or 98%<!--= log, 1 -->)"
     assert NUMBER.sub("", fill(text, {"λ": "2"})) == "(,  or )"
     assert fill(text, {"λ": "2"}) == "(2<!--= λ -->, 2<!--= λ --> or 98%<!--= log, 1 -->)"

@@ -11,7 +11,7 @@ from helpers.logs import columns
 from helpers.problems import rule_named
 from oracles import naive
 from saddleback.engine import Trajectory
-from saddleback.engine.sources import FiniteSource, Simulation
+from saddleback.engine.sources import FiniteSource, Simulation, as_source, mean_length
 from saddleback.errors import InvalidNumbers, RuleMismatch
 from saddleback.features import Fourier, OneHot
 from saddleback.log import Log
@@ -295,3 +295,11 @@ def test_clipped_propensities_do_not_change_the_mean_of_the_bootstrap():
     terms = tabulate_steps(sb.GQ(0.5), np.eye(2), pi, mu, steps, correction=True)
     expected = pi[0] - mu[0] * 0.5 * pi[0] / mu[0]
     np.testing.assert_allclose(terms.correction[0], expected)
+
+
+def test_the_mean_length_of_episodes_is_that_of_the_walk():
+    """A fair walk from the middle of 7 states takes 4² steps to exit."""
+    problem = sb.problems.random_walk(states=7)
+    estimate = mean_length(as_source("test", problem))
+    assert estimate == pytest.approx(16.0, rel=0.2)
+    assert mean_length(as_source("test", problem)) == estimate

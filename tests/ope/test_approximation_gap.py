@@ -17,7 +17,13 @@ from helpers.intervals import interval_from_blocks, score_episodes
 from helpers.logs import mixed
 from saddleback.features import Custom, OneHot
 from saddleback.log import as_target
-from saddleback.ope.approximation_gap import Gap, ResidualProblem, gap_allowance, unvisited_gap
+from saddleback.ope.approximation_gap import (
+    Gap,
+    ResidualProblem,
+    gap_allowance,
+    trace_gap,
+    unvisited_gap,
+)
 from saddleback.ope.log_pass import EncodeOnce
 from saddleback.ope.partition import Cells
 
@@ -65,6 +71,27 @@ def test_the_unvisited_gap_is_zero_if_all_features_are_active():
     sums = sb.Statistics.of(log, sb.GES(0.0), always(0.5, 0.5), features=OneHot(5), gamma=0.9)
     theta = sums.solve(sb.GES(0.0), 0).theta
     assert unvisited_gap(sums, sb.GES(0.0), sums.setting.targets[0], theta, 0.0) == 0.0
+
+
+def test_the_trace_gap_is_the_change_without_a_trace():
+    """Against a solution with the sums of λ = 0 alone; None where there is nothing to compare."""
+    log, pi = sb.Log(mixed(4, d=2)), always(0.2, 0.3, 0.5)
+    features = sb.features.Fourier((-3.0, -3.0), (3.0, 3.0), order=1)
+
+    def sums_of(*rules):
+        return sb.Statistics.of(log, list(rules), pi, features=features, gamma=0.9)
+
+    def value_of(sums, rule):
+        return float(sums.solve(rule, name).theta @ sums.start(name))
+
+    both = sums_of(sb.GES(0.8), sb.GES(0.0))
+    name = both.setting.targets[0]
+    value = value_of(both, sb.GES(0.8))
+    expected = abs(value - value_of(sums_of(sb.GES(0.0)), sb.GES(0.0)))
+    assert expected > 1e-3
+    assert trace_gap(both, sb.GES(0.8), name, value, 0.0) == pytest.approx(expected, rel=1e-9)
+    assert trace_gap(both, sb.GES(0.0), name, value, 0.0) is None
+    assert trace_gap(sums_of(sb.GES(0.8)), sb.GES(0.8), name, value, 0.0) is None
 
 
 def test_a_gap_is_the_largest_of_its_parts():

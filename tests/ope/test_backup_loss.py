@@ -66,8 +66,8 @@ def test_goals_are_rewards_and_their_sums_with_possible_next_values():
     assert ended.any()
     assert (goals[ended] == sample.rewards[ended, None]).all()
     low, high = value_range(sample, 0.9, None)
-    beyond = goals - sample.rewards[:, None]
-    assert min(low, 0.0) <= beyond.min() < beyond.max() <= max(high, 0.0)
+    values = goals - sample.rewards[:, None]
+    assert min(low, 0.0) <= values.min() < values.max() <= max(high, 0.0)
     kinds = [basis.kind[1] for basis in pilots(bases)]
     assert kinds == ["linear", "quadratic", "random Fourier", "cells"]
     for gamma, horizon in ((0.0, None), (0.9, 1)):  # without later values there are rewards alone

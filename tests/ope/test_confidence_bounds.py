@@ -94,6 +94,20 @@ def test_bounds_equal_a_calculation_by_hand():
     assert confidence_bounds.truncated(np.zeros(100), 0.95) == (0.0, 1.0)
 
 
+@pytest.mark.parametrize("name", ["IS", "PDIS"])
+def test_the_range_of_bernstein_is_that_of_weighted_returns(name):
+    """Maurer and Pontil's formula, for rewards from −5 to 4 in 3 steps, and weights up to 200."""
+    mdp, pi, mu = small(2)
+    every = [trajectory for _, trajectory in trajectories(mdp, mu)]
+    estimates = importance_estimates(as_log(every * 60, mu), pi)
+    plain = estimates.estimate(name)
+    one = estimates.bernstein(name, rewards=(-5.0, 4.0), max_weight=200.0, horizon=3)
+    error = (plain.high - plain.value) / stats.t.ppf(0.975, plain.n - 1)
+    log, width = math.log(2 / 0.025), 200 * 9 * (1 + GAMMA + GAMMA**2)
+    half = math.sqrt(2 * log) * error + 7 * width * log / (3 * (plain.n - 1))
+    assert (one.low, one.high) == pytest.approx((plain.value - half, plain.value + half))
+
+
 # What is refused.
 
 REWARDS = (-9.0, 9.0)

@@ -18,11 +18,18 @@ from helpers.linear_quadratic import (
     starts,
     value,
 )
+from saddleback.features.state_action import (
+    FourierByAction,
+    JointFourier,
+    JointMonomials,
+    JointScaling,
+)
 from saddleback.log.continuous_targets import as_continuous_targets
-from saddleback.ope.action_candidates import action_candidates
+from saddleback.ope.action_candidates import SIZES, action_candidates
 from saddleback.ope.density_weights import BANDWIDTHS
 from saddleback.ope.episode_sample import sample_episodes
 from saddleback.ope.fold_sums import Rows
+from saddleback.ope.joint_statistics import JointSums, SampledPolicy
 from saddleback.ope.marginal_dr import fit_basis
 from saddleback.ope.slope import slope
 from saddleback.policies import Gaussian, Sampler
@@ -82,6 +89,68 @@ def test_values_of_few_steps_are_exact_without_noise(horizon):
     fits = fit_basis(quadratic, Rows.of(sample, "new", GAMMA), horizon, (1e-12,), (1.0,))
     truth = value(starts(data), NEW, SMALL, 0.0, horizon).mean()
     assert fits.start[0].mean() == pytest.approx(truth, rel=1e-5)
+
+
+def test_candidates_have_the_features_that_their_names_say():
+    log = sb.Log(simulate(20, 5))
+    targets = as_continuous_targets({"new": Gaussian(new, SMALL)}, log)
+    sample, _ = sample_episodes(log, targets, 10_000, None)
+    bases = action_candidates(sample, None, True, targets[0])
+    waves = [basis for basis in bases if basis.name.startswith("random Fourier")]
+    assert len({(basis.name, basis.view.name) for basis in bases}) == len(bases)
+    assert len({basis.name.partition(",")[0] for basis in waves}) > 1
+    for basis in waves:
+        waves, bandwidth = basis.features.waves, basis.features.bandwidth
+        kind = " by action" * isinstance(basis.features, FourierByAction)
+        assert basis.name == f"random Fourier {waves}{kind}, bandwidth {bandwidth:.2g}"
+    for basis in bases:
+        size = basis.before(np.arange(3)).shape[1]
+        assert basis.after(np.arange(3)).shape == (3, size)
+        assert basis.start().shape == (20, size)
+
+
+def test_sums_by_block_are_those_of_plain_loops():
+    log = sb.Log(simulate(9, 4))
+    targets = as_continuous_targets({"new": new}, log)
+    sample, _ = sample_episodes(log, targets, 10_000, None)
+    features = JointMonomials(JointScaling.of(sample.states, sample.action_values), 2)
+    after, start = (targets[0].actions(seen) for seen in (sample.next_states, sample.starts))
+    used = np.arange(len(sample.rewards)) % 5 != 3
+    sums = JointSums(features, sample, GAMMA, (SampledPolicy("new", after, start, used),))
+    block = np.array([0, 1, 2, 0, 0, 1, 2, 2, 0])
+    actual = sums.by_block(block, 3)
+    expected = {name: np.zeros_like(actual[name]) for name in ("A", "b", "M", "starts")}
+    phi = features(sample.states, sample.action_values)
+    following = features(sample.next_states, new(sample.next_states))
+    for t, k in enumerate(block[sample.episode]):
+        expected["M"] += np.outer(phi[t], phi[t])
+        if used[t]:
+            change = GAMMA * sample.continues[t] * following[t] - phi[t]
+            expected["A"][0, 0, k] += np.outer(phi[t], change)
+            expected["b"][0, 0, k] += sample.rewards[t] * phi[t]
+    first = features(sample.starts, new(sample.starts))
+    for e, k in enumerate(block):
+        expected["starts"][0, k] += first[e]
+    for name, array in expected.items():
+        np.testing.assert_allclose(actual[name], array, rtol=1e-10, atol=1e-10)
+    assert actual["steps"].tolist() == np.bincount(block[sample.episode]).tolist()
+    assert actual["episodes"].tolist() == [4, 2, 3]
+
+
+def test_an_opinion_has_fewer_waves_than_an_estimate():
+    log = sb.Log(simulate(20, 5))
+    targets = as_continuous_targets({"new": Gaussian(new, SMALL)}, log)
+    sample, _ = sample_episodes(log, targets, 10_000, None)
+    opinion, estimate = (
+        {(b.view.name, b.features.bandwidth, b.features.waves)
+         for b in action_candidates(sample, None, thorough, targets[0])
+         if isinstance(b.features, JointFourier)}
+        for thorough in (False, True)
+    )  # fmt: skip
+    few, many = SIZES
+    assert {waves for *_, waves in opinion} == {few}
+    assert {waves for *_, waves in estimate} == {few, many}
+    assert {(view, width, many) for view, width, _ in opinion} <= estimate
 
 
 def test_estimates_contain_the_value_of_a_noisy_problem():

@@ -19,6 +19,7 @@ from helpers.decision_logs import (
 )
 from helpers.logs import mixed
 from saddleback.features import Custom, OneHot
+from saddleback.ope import evaluate_statistics
 from saddleback.ope.coverage import ActionCounts, inverse_effective_rows, measure_coverage
 from saddleback.ope.partition import Column
 
@@ -99,6 +100,17 @@ def test_coverage_equals_a_calculation_by_hand():
         measured.description
         == "action 'b' where obs_0 = 1 (0 rows; 35.0% of the target's decisions)"
     )
+
+
+def test_coverage_by_statistics_is_that_of_features():
+    """The same log: features of 11, 9, 20 and 0 rows, with 15, 35, 15 and 35% of the target."""
+    states, actions = [0] * 20 + [1] * 20, [0] * 11 + [1] * 9 + [0] * 20
+    log = table_log(states, actions, np.arange(40.0) % 3, [1] * 40)
+    sums = sb.Statistics.of(log, sb.GES(0.0), always(0.3, 0.7), features=OneHot(2), gamma=0.9)
+    verdict = evaluate_statistics(sums, draws=0).diagnoses[0].verdict
+    assert verdict.evidence.coverage == pytest.approx(0.3)
+    assert verdict.evidence.unvisited == pytest.approx(0.35)
+    assert verdict.weakest == "feature 3, active on 0 steps"
 
 
 def test_predictions_outside_the_span_have_no_effective_rows():

@@ -16,7 +16,7 @@ from helpers.verdicts import (
     without_propensities,
 )
 from saddleback.errors import SaddlebackError
-from saddleback.features import Custom, OneHot
+from saddleback.features import Custom, Fourier, OneHot
 
 
 def two_arms(more=2.0, n=2000):
@@ -244,3 +244,22 @@ def test_wrong_types_are_saddleback_errors(message, options):
     given = {"data": data, "target": "uniform", "gamma": 0.5, "features": OneHot(2)} | options
     with pytest.raises(SaddlebackError, match=re.escape(message)):
         sb.evaluate(given.pop("data"), given.pop("target"), **given)
+
+
+@pytest.mark.usefixtures("no_opinion")
+@pytest.mark.parametrize("rule", [sb.GES, sb.GTB])
+def test_the_path_has_the_closed_form_of_every_lambda(rule):
+    """GTB(λ) uses no propensities, so it has a path without them, too."""
+    data, features = mixed(3, d=2), Fourier((-3.0, -3.0), (3.0, 3.0), order=1)
+    policy = {"new": lambda seen: np.tile([0.2, 0.3, 0.5], (len(seen), 1))}
+    options = {"features": features, "gamma": 0.9}
+    if rule is sb.GTB:
+        del data["behavior_prob"]
+    log = sb.Log(data)
+    result = sb.evaluate(log, policy, rule=rule(0.4), path=True, methods=(), **options)
+    path = dict(result.paths["new"]["lambda"])
+    assert list(path) == [0.0, 0.25, 0.5, 0.75, 0.9, 1.0]
+    for lam in (0.0, 0.75):
+        sums = sb.Statistics.of(log, rule(lam), policy, **options)
+        expected = float(sums.solve(rule(lam), "new").theta @ sums.start("new"))
+        assert path[lam] == pytest.approx(expected, rel=1e-9)

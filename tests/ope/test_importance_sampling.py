@@ -26,6 +26,7 @@ from oracles.importance_sampling import (
 from saddleback import errors
 from saddleback.log import Log, LogError, row_source
 from saddleback.ope import confidence_bounds, doubly_robust, importance_sampling
+from saddleback.ope.cumulative_weights import RowStore, WeightedRows
 
 CAR = sb.problems.mountain_car()
 
@@ -495,3 +496,22 @@ def test_progress_covers_the_pass():
     seen = []
     importance_estimates(Log(mixed(seed=3)), progress=lambda fraction, phase: seen.append(fraction))
     assert seen == [1.0]
+
+
+@pytest.mark.parametrize("limit", [0, 3, 6, 7, 100])
+def test_weighted_rows_beyond_a_limit_are_read_from_a_file(limit):
+    rng = np.random.default_rng(0)
+    parts = [
+        WeightedRows(rng.random(n) < 0.5, rng.normal(size=(3, n)), bool(n % 2)) for n in (3, 0, 4)
+    ]
+    store = RowStore(limit)
+    for part in parts:
+        store.add(part)
+    for _ in range(2):
+        read = list(store)
+        assert all(one is other for one, other in zip(read, parts, strict=True)) == (limit >= 7)
+        for one, other in zip(read, parts, strict=True):
+            assert np.array_equal(one.starts, other.starts)
+            assert np.array_equal(one.numbers, other.numbers)
+            assert one.continues_in_next == other.continues_in_next
+    store.close()

@@ -12,17 +12,19 @@ from benchmarks.families import FAMILIES
 import saddleback as sb
 from helpers.decision_logs import target
 from helpers.logs import columns, mixed
-from oracles.marginal_dr import fit
+from oracles.marginal_dr import fit, weigh
 from saddleback.errors import InvalidParameter
 from saddleback.features import Monomials, RandomFourier, Scaling
 from saddleback.log.target_policies import as_targets
 from saddleback.ope.candidates import HISTORY, OBSERVATION, STEP, Basis, candidates, views
 from saddleback.ope.consensus import CAUTION, find_consensus
+from saddleback.ope.consensus_q import ConsensusQ
 from saddleback.ope.episode_sample import EpisodeSampler, sample_episodes
 from saddleback.ope.evidence_from_log import distance_on_one_side
 from saddleback.ope.fold_sums import Rows
 from saddleback.ope.log_pass import read_log
 from saddleback.ope.marginal_dr import fit_basis, leading_directions
+from saddleback.ope.sample_consensus import SampleConsensus, sample_consensus
 
 
 def sample_of(log, policy=target, **options):
@@ -42,6 +44,44 @@ def test_fits_equal_those_of_the_oracle(horizon, ridge, pooling):
     assert np.allclose(fits.start[0], start, rtol=1e-9)
     assert np.allclose(fits.delta[0], delta, rtol=precision, atol=precision)
     assert np.allclose(fits.ratio[0], ratio, rtol=precision, atol=precision)
+
+
+def test_the_consensus_equals_that_of_the_oracle():
+    sample = sample_of(sb.Log(mixed(3, d=2)))
+    (view, *_), scaling = views(sample), Scaling.of(sample.states)
+    bases = [Basis(f"degree {n}", view, Monomials(scaling, n)) for n in (1, 2)]
+    bases.append(Basis("constant", view, lambda points: np.ones((len(points), 1))))
+    consensus = find_consensus(sample, "new", 0.9, 4, bases=bases, thorough=False)
+    owners, fits = zip(
+        *[(basis.name, fit(sample, "new", basis.encode, 0.9, ridge, 100.0, 4))
+          for basis in bases for ridge in (1e-4, 1e-3, 1e-2)], strict=True
+    )  # fmt: skip
+    value, dispersion, candidates = weigh(fits, owners, sample.returns(0.9))
+    assert [one.basis for one in consensus.candidates] == list(owners)
+    assert (consensus.value, consensus.dispersion) == pytest.approx((value, dispersion), rel=1e-4)
+    actual = [(one.residual, one.imbalance, one.primal, one.dual) for one in consensus.candidates]
+    np.testing.assert_allclose(actual, candidates, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_the_direct_model_is_the_weighted_sum_of_the_other_folds(parts):
+    """q(s, a) = Σ_i φ_i(s)ᵀθ_i^k[a], where k is the rank of the episode's number modulo 5."""
+    rng = np.random.default_rng(0)
+    bases = [lambda x: x, lambda x: np.column_stack([x**2, x[:, :1], x])][:parts]
+    thetas = [rng.normal(size=(5, 3, m)) for m in (2, 5)][:parts]
+    numbers = np.array([7, 12, 30, 31, 55, 80, 99], dtype=np.uint64)
+    model = ConsensusQ(list(zip(bases, thetas, strict=True)), numbers)
+    x, episode = rng.normal(size=(6, 2)), np.array([0, 0, 2, 1, 1, 3])
+    batch = SimpleNamespace(
+        block_numbers=numbers[[1, 4, 6, 0]], segment=SimpleNamespace(observations=x)
+    )
+    fold = [{7: 0, 12: 1, 55: 4, 99: 1}[int(batch.block_numbers[e])] for e in episode]
+    expected = [
+        [sum(f(x[[i]])[0] @ theta[k, a] for f, theta in zip(bases, thetas, strict=True))
+         for a in range(3)]
+        for i, k in enumerate(fold)
+    ]  # fmt: skip
+    np.testing.assert_allclose(model(batch, slice(None), episode), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("horizon", [None, 4])
@@ -204,6 +244,9 @@ def test_candidates_are_functions_of_one_view_and_within_their_limit():
         assert after.shape == before.shape
         assert start.shape == (len(sample.starts), before.shape[1])
         assert before.shape[1] <= 400
+        if basis.is_smooth:
+            waves, bandwidth = basis.encode.waves, basis.encode.bandwidth
+            assert basis.name == f"random Fourier {waves}, bandwidth {bandwidth:.2g}"
 
 
 def test_sampler_keeps_whole_episodes_up_to_a_number_of_rows():
@@ -221,6 +264,58 @@ def test_sampler_keeps_whole_episodes_up_to_a_number_of_rows():
                        np.cumsum(np.arange(1, 40)))  # fmt: skip
     kept = [rewards[number][:longest] for number in sample.numbers]
     assert np.array_equal(sample.rewards, np.concatenate(kept))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.6, 1.0])
+def test_the_influence_of_a_sample_gives_the_error_of_regression_estimation(share):
+    """Two-phase sampling: variance c²σ²/n of what all episodes tell, residual variance by m."""
+    rng = np.random.default_rng(0)
+    n, m = 400, 100
+    influence = rng.normal(size=n)
+    which = rng.permutation(n)[:m]
+    at = influence[which] - influence[which].mean()
+    rest = rng.normal(size=m)
+    rest -= rest.mean() + at * (rest @ at) / (at @ at)  # not correlated with what is known
+    consensus = SimpleNamespace(value=5.0, scores=5.0 + share * at + rest)
+    sampled = SampleConsensus(consensus, SimpleNamespace(numbers=which), is_main=True)
+    value, adjusted = sampled.adjusted(influence)
+    correction = share * (influence.mean() - influence[which].mean())
+    assert value == pytest.approx(5.0 + correction)
+    outside = np.setdiff1d(np.arange(n), which)
+    np.testing.assert_allclose(
+        adjusted[outside], share * (influence[outside] - influence.mean()), atol=1e-12
+    )
+    np.testing.assert_allclose(
+        adjusted[which] - share * (influence[which] - influence.mean()), rest * n / m, atol=1e-12
+    )
+    complete = SampleConsensus(consensus, SimpleNamespace(numbers=np.arange(m)), is_main=True)
+    assert complete.adjusted(rng.normal(size=m))[0] == 5.0
+
+
+def test_folds_of_two_episodes_are_enough_for_a_consensus():
+    for episodes in (9, 10):
+        log = sb.Log(columns([4] * episodes, "terminated"))
+        targets = as_targets({"new": target}, log)
+        sample = sample_episodes(log, targets, 10_000)[0]
+        (view, *_) = views(sample)
+        constant = Basis("constant", view, lambda points: np.ones((len(points), 1)))
+        results = sample_consensus(
+            sample, targets, 0.9, bases=lambda target, basis=constant: [basis], is_main=False
+        )
+        assert list(results) == ["new"] * (episodes == 10)
+
+
+def test_the_sample_is_the_same_episodes_whatever_else_is_read():
+    """Those of the smallest numbers, by which all are ordered."""
+    log = sb.Log(columns([3, 7, 5, 10, 2, 8] * 10, "terminated"))
+    targets = as_targets({"new": target}, log)
+    every, *smaller = (
+        sample_episodes(log, targets, rows)[0].numbers.tolist() for rows in (10_000, 300, 160)
+    )
+    assert len(every) == 60
+    for some in smaller:
+        assert 10 < len(some) < 60
+        assert some == every[: len(some)]
 
 
 def test_control_variate_uses_all_episodes_of_a_larger_log(monkeypatch):

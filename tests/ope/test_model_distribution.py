@@ -6,6 +6,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import saddleback as sb
 from helpers.studies import invoke
@@ -161,6 +162,27 @@ def test_intervals_cover_the_truth_also_where_episodes_are_truncated(limit):
         reliable += result.reliable
     assert (hits >= 34).all(), hits  # 95% − 3 standard errors
     assert reliable >= 38
+
+
+def test_intervals_are_those_of_student_over_resampled_models(monkeypatch):
+    """CVaR ± t SD, with a resampled model less than the number of degrees of freedom."""
+    seen = []
+
+    def spied(self, *arguments, weights=None, **options):
+        simulated = simulate_model(self, *arguments, weights=weights, **options)
+        seen.append((weights is not None, np.sort(simulated.returns)))
+        return simulated
+
+    simulate_model = EmpiricalModel.simulate
+    monkeypatch.setattr(EmpiricalModel, "simulate", spied)
+    monkeypatch.setattr("saddleback.ope.model_distribution.MAX_STEPS", 200_000)
+    rows, _ = simulate(MU, 60, 0.9, seed=7)
+    result = model_return_distribution(sb.Log(rows), policy, gamma=0.9, levels=(0.5,), tail=0.2)
+    resampled = [returns for is_resampled, returns in seen if is_resampled]
+    worst = [returns[: round(0.2 * len(returns))].mean() for returns in resampled]
+    width = stats.t.ppf(0.975, len(resampled) - 1) * np.std(worst, ddof=1)
+    assert result.cvar.high - result.cvar.value == pytest.approx(width, rel=1e-4)
+    assert result.cvar.value - result.cvar.low == pytest.approx(width, rel=1e-4)
 
 
 def test_where_the_observation_hides_the_state_it_is_unreliable():

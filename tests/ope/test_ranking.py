@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -61,6 +63,29 @@ def test_the_best_candidate_ranks_first_and_others_do_not_beat():
     assert bounds == sorted(bounds, reverse=True)
     for candidate in ranking.candidates:
         assert candidate.bound < truth[candidate.name] < candidate.bound + 1.0
+
+
+def test_a_table_that_fits_stays_one_and_a_wider_one_is_stacked():
+    log, candidates, _ = small(300)
+    ranking = rank(evaluate_candidates(log, candidates, methods=()))
+
+    def texts(width):
+        return [line.text for line in ranking.lines(width)]
+
+    unwrapped = texts(1000)
+    begin = next(k for k, text in enumerate(unwrapped) if text.startswith("candidate"))
+    head, *rows = table = unwrapped[begin : begin + 1 + len(candidates)]
+    longest = max(map(len, table))
+    fits, stacked = texts(longest), texts(longest - 1)
+    assert [text for text in fits if text in table] == table
+    assert head not in stacked
+    _, *titles, _ = re.split(r"  +", head)
+    for row in rows:
+        name, *numbers, trust = re.split(r"  +", row, maxsplit=4)
+        named = map(" ".join, zip(titles, numbers, strict=True))
+        after = stacked[stacked.index(name) + 1 :]
+        below = " ".join(itertools.takewhile(lambda text: text.startswith("  "), after))
+        assert below.split() == ", ".join([*named, trust]).split()
 
 
 def test_costs_reverse_the_order():

@@ -28,6 +28,16 @@ def test_codes_are_stable_and_in_order():
     assert tuple(check.code for check in CHECKS) == CODES == tuple(BAD)
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (9.9e-5, "less than 0.0001"), (1e-4, "0.0001"), (0.0312, "0.031"), (99.0, "99"),
+     (100.0, "100"), (1234.0, "1,234")],
+)  # fmt: skip
+def test_findings_have_two_digits_or_whole_numbers(value, text):
+    gate = gate_of(verdict_on(replace(GOOD, hidden=value * GOOD.spread)), "HIDDEN")
+    assert f"change the estimate by {text} SD of the return" in gate.sentence
+
+
 def test_good_evidence_is_usable():
     verdict = verdict_on(GOOD)
     assert verdict.trust == "usable"

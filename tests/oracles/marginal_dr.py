@@ -57,3 +57,33 @@ def fit(sample, target, encode, gamma, ridge, pooling, horizon=None, folds=5):
             ratio[validation, t] = phi_row[validation] @ u
             nu = C.T @ u
     return start, delta, ratio
+
+
+def weigh(fits, owners, returns):
+    """Return value, dispersion, and per candidate residual, imbalance, primal and dual weights.
+
+    ``fits`` are q(s_0), δ and w of each candidate, and ``owners`` its basis.
+    """
+    N, E = len(fits), len(fits[0][0])
+    corrections = [[(w * delta).sum() / E for _, _, w in fits] for _, delta, _ in fits]
+    values = [[fits[i][0].mean() + corrections[i][j] for j in range(N)] for i in range(N)]
+    imbalances = []
+    for j in range(N):
+        by_basis = [
+            np.median([values[i][j] for i in range(N) if owners[i] == owner])
+            for owner in sorted(set(owners))
+        ]
+        imbalances.append(np.quantile(np.abs(by_basis - np.median(by_basis)), 0.8))
+    noise = 0.02 * returns.std()
+
+    def weights(sizes, power):
+        falling = [1.0 / (size + noise) ** power for size in sizes]
+        return [one / sum(falling) for one in falling]
+
+    balance = weights(imbalances, 2)
+    residuals = [sum(abs(corrections[i][j]) * balance[j] for j in range(N)) for i in range(N)]
+    p, d = weights(residuals, 4), weights(imbalances, 4)
+    pairs = [(p[i] * d[j], values[i][j]) for i in range(N) for j in range(N)]
+    value = sum(share * estimate for share, estimate in pairs)
+    dispersion = np.sqrt(sum(share * (estimate - value) ** 2 for share, estimate in pairs))
+    return value, dispersion, list(zip(residuals, imbalances, p, d, strict=True))

@@ -1,5 +1,7 @@
 """Exact second moments of learners, against simulation."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ import saddleback as sb
 from helpers.problems import REWARDED, problem_for, rule_named
 from saddleback import System, learn, mean_square, problems, step_sizes
 from saddleback.theory import MeanStability, noise_covariance
+from saddleback.theory.moment_model import of_batches, of_independent
 from saddleback.theory.noise_chain import noise_chain
 
 CASES = [
@@ -169,3 +172,77 @@ def test_all_zero_features_are_refused():
     zero = chain_of([[1.0]], [1], features=np.zeros((1, 1)))
     with pytest.raises(sb.errors.Undefined, match="never changes θ"):
         mean_square(zero, sb.TD(0.0), alpha=0.1)
+
+
+def updates(coefficients, e, d, y, phi, delta):
+    """Return the maps of (θ − θ*, ω, 1) by α and by β for one event, from `Coefficients`."""
+    c, k = coefficients, len(e)
+    theta, omega = np.s_[:k], np.s_[k : 2 * k]
+    P, Q = np.zeros((2, 2 * k + 1, 2 * k + 1))
+    P[theta, theta], P[theta, -1] = c.td * np.outer(e, d), c.td * delta * e
+    P[theta, omega] = c.gram_theta * np.outer(phi, phi) - np.outer(y, e)
+    Q[omega, theta], Q[omega, -1] = c.dual * np.outer(e, d), c.dual * delta * e
+    Q[omega, omega] = -c.gram * np.outer(phi, phi) - c.shrink * np.eye(k)
+    return P, Q
+
+
+@pytest.mark.parametrize("rule", [sb.GES(0.0), sb.TDRC(0.0), sb.ExpectedSarsa(0.0)])
+def test_the_independent_model_has_the_given_covariance(rule):
+    """Against S ↦ Σ w B S Bᵀ + D, where D makes up for the covariance that events lack."""
+    problem = problems.random_mdp(0.9, rng=3, states=4, features=3, values=rule.values)
+    noise = noise_chain(problem, rule).recurrent
+    k, c, rng = noise.k, noise.coefficients, np.random.default_rng(0)
+    weight = noise.weight[noise.source] * noise.probability
+    half = rng.normal(size=(len(noise.basis), len(noise.basis)))
+    model = of_independent(noise, half @ half.T)
+    parts = noise.e, noise.d, noise.y, noise.phi, noise.delta
+    maps = [updates(c, *event) for event in zip(*parts, strict=True)]
+    h = noise.e * noise.delta[:, None]
+    lacks = noise.basis.T @ half @ half.T @ noise.basis - np.einsum("e,ei,ej->ij", weight, h, h)
+    alpha, beta = 0.05, 0.2
+    gain = np.array([c.td * alpha, c.dual * beta])
+    S = np.zeros((2 * k + 1, 2 * k + 1))
+    z = np.append(-noise.basis.T @ noise.system.fixed_point, np.zeros(k + 1))
+    z[-1] = 1.0
+    S, errors = np.outer(z, z), []
+    for _ in range(4):
+        moved = np.zeros_like(S)
+        for w, (P, Q) in zip(weight, maps, strict=True):
+            B = np.eye(2 * k + 1) + alpha * P + beta * Q
+            moved += w * B @ S @ B.T
+        moved[:-1, :-1] += np.kron(np.outer(gain, gain), lacks)
+        S = moved
+        errors.append(np.trace(S[:k, :k]))
+    actual = [model.error(alpha, beta, n + 1) for n in range(4)]
+    np.testing.assert_allclose(actual, errors, rtol=1e-9)
+    counts, doubled = model.doubling(alpha, beta, 4)
+    assert counts.tolist() == [1, 2, 4]
+    np.testing.assert_allclose(doubled, np.array(errors)[[0, 1, 3]], rtol=1e-9)
+
+
+@pytest.mark.parametrize("rule", [sb.GES(0.2), sb.GTD2(0.2), sb.ExpectedSarsa(0.2)])
+def test_the_model_of_batches_averages_over_all_their_sequences(rule):
+    """Batches are as noisy as single steps would be: deviations times the root of their steps."""
+    problem = problems.random_mdp(0.9, rng=1, states=4, features=3, values=rule.values)
+    system = System.estimate(problem, rule, steps=600, rng=0, batches=5, keep_batches=True)
+    c, star, p = rule.form.coefficients, system.fixed_point, len(system.b)
+    scale = np.sqrt(system.batch_steps * 5 / 4)
+
+    def noisy(name):
+        values = np.array([getattr(batch, name) for batch in system.batches])
+        return values.mean(axis=0) + scale * (values - values.mean(axis=0))
+
+    A, b, M = noisy("A"), noisy("b"), noisy("M")
+    alpha, beta, steps, errors = 1e-3, 2e-3, 3, np.zeros(3)
+    for sequence in itertools.product(range(5), repeat=steps):
+        theta, omega = np.zeros((2, p))
+        for n, i in enumerate(sequence):
+            delta = A[i] @ theta + b[i]
+            change = c.td * delta - c.saddle * A[i].T @ omega + c.gram_theta * M[i] @ omega
+            change -= c.correction * (A[i].T + M[i]) @ omega
+            omega = omega + beta * (c.dual * delta - c.gram * M[i] @ omega - c.shrink * omega)
+            theta = theta + alpha * change
+            errors[n] += np.sum((theta - star) ** 2) / 5**steps
+    model = of_batches(system)
+    actual = [model.error(alpha, beta, n + 1) for n in range(steps)]
+    np.testing.assert_allclose(actual, errors, rtol=1e-9)

@@ -14,6 +14,7 @@ from saddleback.theory import (
     noise_covariance,
     primal_dual_gap,
     projected_descent,
+    small_step_floor,
 )
 from saddleback.theory.noise_chain import noise_chain
 
@@ -50,6 +51,7 @@ SINGULAR = system_from_arrays([[1.0, 0.0], [0.0, 0.0]], np.eye(2), b=np.array([1
             "no step size is stable",
             lambda: step_sizes(problems.two_state(gamma=0.999), sb.ExpectedSarsa(0.0)),
         ),
+        ("the mean of ExpectedSarsa(0) does not converge", lambda: small_step_floor(problems.two_state(gamma=0.99), sb.ExpectedSarsa(0.0), alpha=0.01)),
         ("A, b and M alone do not determine the noise", lambda: noise_covariance(system_from_arrays(-1.0, 1.0))),
         ("rule must be a Rule, got None", lambda: noise_covariance(REWARDED)),
         ("above the λ ceiling", lambda: noise_covariance(problems.two_state(), sb.GES(0.9))),

@@ -268,9 +268,9 @@ def find_consensus(
             np.concatenate([fits.loss for _, fits in by_view[view]])
             for view in (HISTORY, OBSERVATION)
         )
-        found = _corrections(parts[OBSERVATION][1], parts[HISTORY][2], sample)
+        residuals = _corrections(parts[OBSERVATION][1], parts[HISTORY][2], sample)
         change = parts[HISTORY][0].scores - parts[OBSERVATION][0].scores
-        if is_hidden(found, change, relative_loss(history, observation, goals)):
+        if is_hidden(residuals, change, relative_loss(history, observation, goals)):
             main = HISTORY
 
     def changes(delta: FloatArray, ratio: FloatArray) -> FloatArray | None:

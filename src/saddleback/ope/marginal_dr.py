@@ -126,13 +126,13 @@ def fit_basis(
         M, C, b, x = (all_folds - own for all_folds, own in zip(total, fold.sums, strict=True))
         equal, solutions = directions is not None, {}
         system = None if horizon is not None else Penalised(M, C, equal)
-        alone = None
+        gram = None
         if products is not None or horizon is not None:
-            alone = Penalised(M if squares is None else _without(k, squares), None, equal)
+            gram = Penalised(M if squares is None else _without(k, squares), None, equal)
         y = None if products is None else _without(k, products)
         C = np.asfortranarray(C)
         for r, (pooled, ridge) in enumerate(penalties):
-            factor = None if alone is None else _cholesky(alone.matrix(ridge, pooled))
+            factor = None if gram is None else _cholesky(gram.matrix(ridge, pooled))
             if y is not None:
                 loss[r] += _squared_errors(factor, y, fold, before, rows.goals)
             if system is not None:
