@@ -90,12 +90,12 @@ def _short(value: float) -> str:
 
     Examples
     --------
-    >>> _short(0.0), _short(1.3e-15), _short(0.0312), _short(678.9)
-    ('0', 'less than 0.0001', '0.031', '679')
+    >>> _short(0.0), _short(1.3e-15), _short(0.0312), _short(99.6), _short(678.9)
+    ('0', 'less than 0.0001', '0.031', '100', '679')
     """
     if 0 < value < 1e-4:
         return "less than 0.0001"
-    return f"{value:.2g}" if value < 100 else f"{value:,.0f}"
+    return f"{value:.2g}" if value < 99.5 else f"{value:,.0f}"
 
 
 def _relative(x: float | None, error: float | None, spread: float) -> float | None:
