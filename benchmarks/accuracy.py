@@ -113,6 +113,15 @@ def summarise(logs):
     }  # fmt: skip
 
 
+def without_candidates(summary):
+    """Return a summary with the errors of the best candidate and of other methods alone."""
+    kept = {name for name in summary["mse"] if ": " not in name} | {summary["best"]}
+    errors = ("mse", "s.e.")
+    return summary | {
+        key: {name: x for name, x in summary[key].items() if name in kept} for key in errors
+    }
+
+
 def beside_peers(results, of_peers):
     """Return the errors by case on the logs that other packages got, and our own."""
     logs = defaultdict(list)
@@ -275,10 +284,12 @@ def main():
     lines, beside = show(summaries, console), beside_peers(results, of_peers)
     if beside:
         lines += ["", *show_peers(beside, console)]
-    for target, reached in verdicts(summaries):
+    targets = [(target, bool(reached)) for target, reached in verdicts(summaries)]
+    for target, reached in targets:
         print(f"{'reached' if reached else 'MISSED '}  {target}")
     print(f"{len(results)} of {len(listed)} logs, {time.perf_counter() - began:.0f} s")
-    content = {"machine": machine(), "cases": {label(c): one for c, one in summaries.items()}}
+    cases = {label(case): without_candidates(one) for case, one in summaries.items()}
+    content = {"machine": machine(), "cases": cases, "targets": targets}
     content["beside other packages"] = {label(case): one for case, one in beside.items()}
     (out / "accuracy.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
     (out / "accuracy.md").write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -38,6 +38,14 @@ def accuracy(m):
     return markdown(head, rows)
 
 
+def targets(m):
+    """What was aimed at, and whether it was reached."""
+    return markdown(
+        ["aim", "reached"],
+        [[text, "yes" if reached else "**no**"] for text, reached in m["targets"]],
+    )
+
+
 def beside_packages(m):
     """Mean squared errors on the logs that other packages got."""
     cases = m["beside other packages"]
@@ -101,6 +109,7 @@ def counts(one):
 
 TABLES = {
     "accuracy": ("accuracy", accuracy),
+    "accuracy targets": ("accuracy", targets),
     "accuracy beside packages": ("accuracy", beside_packages),
     "verdicts": ("verdicts", verdicts),
     "verdicts by family": ("verdicts", verdicts_by_family),

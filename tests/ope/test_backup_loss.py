@@ -165,6 +165,17 @@ def test_the_history_leads_where_it_predicts_backups_clearly_better():
 
 
 def test_the_history_does_not_lead_where_it_predicts_backups_much_worse():
-    far = np.full(100, 5.0)
-    assert is_hidden(far + np.arange(100) % 2, far, 1.2)
-    assert not is_hidden(far + np.arange(100) % 2, far, 1.3)
+    residuals, none = 5.0 + np.arange(100) % 2, np.zeros(100)
+    assert is_hidden(residuals, none, residuals, 0.0, 1.2)
+    assert not is_hidden(residuals, none, residuals, 0.0, 1.3)
+
+
+def test_the_history_does_not_lead_where_its_estimate_is_imprecise():
+    noise = np.array([-1.0, 1.0] * 50)
+    history = 0.5 + noise
+    arguments = {"residuals": noise, "observation": 0.4 * noise, "history": history}
+    assert not is_hidden(**arguments, dispersion=0.0, relative=0.9)
+    assert is_hidden(**arguments, dispersion=0.0, relative=0.4)
+    assert is_hidden(**arguments | {"history": 0.5 + 0.7 * noise}, dispersion=0.0, relative=0.9)
+    assert is_hidden(**arguments, dispersion=0.2, relative=0.4)
+    assert not is_hidden(**arguments, dispersion=0.3, relative=0.4)

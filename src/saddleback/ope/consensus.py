@@ -43,7 +43,7 @@ from saddleback.ope.fold_sums import Rows
 from saddleback.ope.hidden_state import is_hidden, relative_loss
 from saddleback.ope.marginal_dr import POOLING, RIDGES, Fits, fit_basis
 from saddleback.ope.shared_candidates import shared_candidates
-from saddleback.ope.windowed_ratios import windowed_weights
+from saddleback.ope.windowed_ratios import share_of_change, windowed_weights
 
 QUANTILE = 0.8
 """Quantile of the changes of a dual's estimates over bases that is its imbalance."""
@@ -63,9 +63,6 @@ CAUTION = 1.5
 
 OWN_SHARE = 0.1
 """Share of the squared difference to what candidates of another view estimate by themselves."""
-
-SIGNIFICANT_CHANGE = 2.0
-"""The same for what windowed ratios change."""
 
 SHARED_WAVES = (100, 300)
 """Waves of features shared by all actions, for an opinion and for an estimate."""
@@ -144,15 +141,19 @@ class Consensus:
         return CAUTION * float(np.sqrt(squares))
 
     def changed(self, changes: FloatArray) -> Consensus:
-        """Return the consensus with what windowed ratios change in each episode, [E]."""
+        """Return the consensus with what windowed ratios change in each episode, [E].
+
+        The share of it that counts is that of `share_of_change`.
+        """
         change, n = float(changes.mean()), len(changes)
         error = float(changes.std(ddof=1) / np.sqrt(n))
-        if abs(change) <= SIGNIFICANT_CHANGE * error:
+        share = share_of_change(change, error)
+        if not share:
             return replace(self, windowed=(change, error))
-        scores = self.scores + changes
+        scores = self.scores + share * changes
         return replace(
             self,
-            value=self.value + change,
+            value=self.value + share * change,
             error=float(scores.std(ddof=1) / np.sqrt(n)),
             scores=scores,
             windowed=(change, error),
@@ -269,8 +270,11 @@ def find_consensus(
             for view in (HISTORY, OBSERVATION)
         )
         residuals = _corrections(parts[OBSERVATION][1], parts[HISTORY][2], sample)
-        change = parts[HISTORY][0].scores - parts[OBSERVATION][0].scores
-        if is_hidden(residuals, change, relative_loss(history, observation, goals)):
+        by_history = parts[HISTORY][0]
+        if is_hidden(
+            residuals, parts[OBSERVATION][0].scores, by_history.scores, by_history.dispersion,
+            relative_loss(history, observation, goals),
+        ):  # fmt: skip
             main = HISTORY
 
     def changes(delta: FloatArray, ratio: FloatArray) -> FloatArray | None:
@@ -284,7 +288,9 @@ def find_consensus(
 
     def value(other: Consensus, delta: FloatArray, ratio: FloatArray) -> float:
         own = changes(delta, ratio) if estimate.is_windowed else None
-        return other.value if own is None else other.value + float(own.mean())
+        if own is None or estimate.windowed is None:
+            return other.value
+        return other.value + share_of_change(*estimate.windowed) * float(own.mean())
 
     return replace(
         estimate,

@@ -10,8 +10,12 @@ SIGNIFICANT = 3.0
 """Standard errors from which duals that see the history contradict the observation."""
 
 BETTER, CHANGED = 0.95, 2.0
-"""Loss of the history relative to that of the observation, below which it predicts more,
-and the standard errors by which its estimate must differ then."""
+"""Loss of the history relative to that of the observation, below which it predicts more, and the
+standard errors by which its estimate must differ then."""
+
+CLEARLY, AS_PRECISE = 0.5, 2.0
+"""Relative loss from which any estimate of the history is preferred, and the largest standard error
+of others, relative to that of the observation."""
 
 WORSE = 1.25
 """Relative loss above which estimates by the history are less accurate, whatever they find."""
@@ -23,24 +27,33 @@ CONSTANT = 1e-12
 """Variance of a goal, relative to its mean square, up to which there is nothing to predict."""
 
 
-def is_hidden(residuals: FloatArray, changes: FloatArray, relative: float) -> bool:
+def is_hidden(
+    residuals: FloatArray,
+    observation: FloatArray,
+    history: FloatArray,
+    dispersion: float,
+    relative: float,
+) -> bool:
     """Return whether the estimate should be that of the history.
 
-    ``residuals`` are what duals that see the history find in each episode, [E], ``changes`` how
-    much the scores of the two estimates differ, [E], and ``relative`` is the loss of the history
-    relative to that of the observation (`relative_loss`).
+    ``residuals`` are what duals that see the history find in each episode, [E]. ``observation`` and
+    ``history`` are the scores of the two estimates, [E], with the ``dispersion`` of the latter, and
+    ``relative`` is the loss of the history relative to that of the observation (`relative_loss`).
 
     Examples
     --------
-    >>> noise = np.array([-1.0, 1.0] * 50)
-    >>> is_hidden(noise, noise, 1.0), is_hidden(1 + noise, noise, 1.0)
+    >>> noise, none = np.array([-1.0, 1.0] * 50), np.zeros(100)
+    >>> is_hidden(noise, none, noise, 0.0, 1.0), is_hidden(1 + noise, none, noise, 0.0, 1.0)
     (False, True)
-    >>> is_hidden(noise, 0.25 + noise, 1.0), is_hidden(noise, 0.25 + noise, 0.5)
-    (False, True)
+    >>> [is_hidden(noise, none, 0.25 + noise, 0.0, relative) for relative in (1.0, 0.4)]
+    [False, True]
     """
     if relative > WORSE:
         return False
-    clearly_better = relative < BETTER and _in_errors(changes) > CHANGED
+    changes = history - observation
+    predicts = relative < BETTER and dispersion <= abs(float(changes.mean())) / 2.0
+    precise = relative < CLEARLY or history.std() <= AS_PRECISE * observation.std()
+    clearly_better = predicts and bool(precise) and _in_errors(changes) > CHANGED
     return clearly_better or _in_errors(residuals) > SIGNIFICANT
 
 

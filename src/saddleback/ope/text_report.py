@@ -24,6 +24,7 @@ from saddleback.ope.number_format import (
 )
 from saddleback.ope.spectrum import MIN_SOLVED_DRAWS
 from saddleback.ope.weight_diagnostics import reliable_weights
+from saddleback.ope.windowed_ratios import share_of_change
 
 WIDTH = 79
 MARKS = {USABLE: "ok", DOUBTFUL: "doubt", REFUSED: "NO", UNKNOWN: "-"}
@@ -375,7 +376,8 @@ def windowed_change(consensus: dict[str, Any]) -> list[str]:
         return []
     places = decimals({"low": change - error, "high": change + error})
     text = f"{number(change, places, sign=True)} (standard error {short(error)})"
-    return [f"Windowed ratios, of the logged propensities, changed their consensus by {text}."]
+    share = f"{share_of_change(change, error):.0%} of it is included"
+    return [f"Windowed ratios, of the logged propensities, find an error of {text}; {share}."]
 
 
 def has_ceiling(verdict: dict[str, Any]) -> bool:

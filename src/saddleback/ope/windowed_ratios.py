@@ -18,6 +18,9 @@ import numpy as np
 from saddleback._typing import FloatArray
 from saddleback.ope.episode_sample import EpisodeSample
 
+SIGNIFICANT = 2.0
+"""Standard errors up to which a change is taken for noise."""
+
 MEAN_SQUARE = 10.0
 """Mean square of the products of the ratios in a window, at most."""
 
@@ -70,6 +73,21 @@ def windowed_weights(
     product = cumulative[late] - cumulative[late - k]
     weights[late] = gamma**k * ratio[late - k] * _exp(product) * (total / kept)
     return weights
+
+
+def share_of_change(change: float, error: float) -> float:
+    """Return the share of a change that counts; it rises from 0 at two standard errors to 1.
+
+    Changes near two standard errors are mostly noise, which may be heavy-tailed.
+
+    Examples
+    --------
+    >>> [round(share_of_change(change, 1.0), 2) for change in (0.0, 2.0, -2.5, 4.0, 20.0)]
+    [0.0, 0.0, 0.36, 0.75, 0.99]
+    """
+    if abs(change) <= SIGNIFICANT * error:
+        return 0.0
+    return 1.0 - (SIGNIFICANT * error / change) ** 2
 
 
 def window(rho: FloatArray, longest: int) -> int:
