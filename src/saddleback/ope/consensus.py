@@ -4,14 +4,14 @@ A dual in balance has the same estimate V̂_ij for every primal i: its imbalance
 changes over bases, poor ones included unless their value is impossible. The residual of a primal is
 the mean of its corrections |Σ w_j δ_i| over duals in balance, and at least the distance of its
 value from what is possible. Where points are so few that each can have a feature, what it predicts
-less well than others adds to it (``backup_loss``). None of this needs the true value. The estimate is
-the mean of V̂_ij over all pairs, with weights that fall with the fourth power of residual and
+less well than others adds to it (``backup_loss``). None of this needs the true value. The estimate
+is the mean of V̂_ij over all pairs, with weights that fall with the fourth power of residual and
 imbalance. Candidates that also see the step, or the history of an episode, do not take part. What
 their duals make of all primals tells whether the observation hides something: if so, primals of the
 observation have large residuals there. If the history finds a significant residual of the estimate,
-or predicts backups clearly better, its estimate replaces it (``hidden_state``). So does the estimate
-by windowed ratios, which use the logged propensities; other views are then corrected by their own,
-as they may already have found the same error.
+or predicts backups clearly better, its estimate replaces it (``hidden_state``). So does the
+estimate by windowed ratios, which use the logged propensities; other views are then corrected by
+their own, as they may already have found the same error.
 """
 
 from __future__ import annotations
