@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib
 import os
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
+
+from helpers.opinions import know_opinions
 
 MARKS = {"browser": pytest.mark.browser, "dask": pytest.mark.cluster}
 """Marks of tests that use a fixture."""
@@ -124,32 +123,17 @@ def visit(blank_page):
 
 
 @pytest.fixture(scope="session")
-def consensus_found():
-    """Every consensus found by tests with the fixture `known_opinions`."""
-    return {}
+def shared_folder(tmp_path_factory):
+    """A folder that the workers of the suite share: the one above their own."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
 
 @pytest.fixture(scope="module")
-def known_opinions(consensus_found):
+def known_opinions(shared_folder):
     """Find the consensus on the same sample and policy once for all tests with this fixture."""
-    module = importlib.import_module("saddleback.ope.sample_consensus")
-    find = module.find_consensus
-
-    def find_once(sample, target, gamma, horizon=None, **options):
-        progress = options.pop("progress", None)
-        if options["given"] is not None or options["bases"] is not None:
-            return find(sample, target, gamma, horizon, progress=progress, **options)
-        content = hashlib.sha256()
-        policy = {"next_pi": sample.next_pi[target], "start_pi": sample.start_pi[target]}
-        for array in (vars(sample) | policy).values():
-            content.update(repr(np.shape(array)).encode() + np.asarray(array).tobytes())
-        key = (content.digest(), gamma, horizon, options["thorough"])
-        if key not in consensus_found:
-            consensus_found[key] = find(sample, target, gamma, horizon, **options)
-        if progress is not None:
-            progress(1.0)
-        return consensus_found[key]
-
+    folder = shared_folder / "opinions"
+    folder.mkdir(exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "find_consensus", find_once)
+        know_opinions(patch, folder)
         yield

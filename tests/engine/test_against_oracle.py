@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import saddleback as sb
-from helpers.problems import as_list, problem_for, rule_named, tables, with_discounts
+from helpers.problems import as_list, problem_for, rule_named, steps_of, tables, with_discounts
 from oracles import naive
 from saddleback import Experience, learn, learn_offline, sample
 from saddleback.engine import Chunker, OfflineLearners, TransitionSampler, record_points
@@ -53,13 +53,13 @@ def compare(name, parameter, problem, experience, *, eta=1.0, power=0.0, offsets
 @pytest.mark.parametrize("parameter", [0.0, 0.6, 1.0])
 def test_continuing(name, parameter):
     problem = problem_for(name, seed=11)
-    compare(name, parameter, problem, sample(problem, 400, rng=2))
+    compare(name, parameter, problem, sample(problem, steps_of(400, 120), rng=2))
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_episodic_problems_match_the_oracle(name):
     problem = problem_for(name, seed=12, termination=0.15)
-    experience = sample(problem, 400, rng=3)
+    experience = sample(problem, steps_of(400, 160), rng=3)
     assert experience.starts.sum() > 20
     compare(name, 0.7, problem, experience)
 
@@ -67,7 +67,8 @@ def test_episodic_problems_match_the_oracle(name):
 @pytest.mark.parametrize("name", RULES)
 def test_variable_discounts_and_truncated_episodes_match_the_oracle(name):
     problem = problem_for(name, seed=13, termination=0.05)
-    experience = with_discounts(sample(problem, 400, rng=4), np.random.default_rng(5))
+    experience = sample(problem, steps_of(400, 160), rng=4)
+    experience = with_discounts(experience, np.random.default_rng(5))
     compare(name, 0.8, problem, experience)
 
 

@@ -1,7 +1,5 @@
 """Tiles and MountainCar: against Gymnasium, and the engine on them against the oracle."""
 
-import os
-
 import gymnasium
 import numpy as np
 import pytest
@@ -11,6 +9,7 @@ from hypothesis.extra import numpy as hnp
 from scipy.sparse import csr_array
 
 import saddleback as sb
+from helpers.problems import steps_of
 from saddleback import System, learn, problems
 from saddleback.features import RBF, Custom, Fourier, Polynomial, Tiles
 from saddleback.problems.mountain_car import MountainCar
@@ -149,10 +148,10 @@ def dense_run(rule, simulation, piece, alpha, beta):
 )  # fmt: skip
 def test_learning_on_tiles(rule):
     car = problems.mountain_car(values=rule.values)
-    steps = 150 if "NUMBA_DISABLE_JIT" in os.environ else 3000
-    run = learn(rule, car, alpha=[0.001, 0.01], beta=0.005, steps=steps, rng=3, bound=1e300)
+    n = steps_of(3000, 150)
+    run = learn(rule, car, alpha=[0.001, 0.01], beta=0.005, steps=n, rng=3, bound=1e300)
     sampler = car.sampler(np.random.default_rng(np.random.SeedSequence(3)))
-    theta, omega = dense_run(rule, car, sampler.take(steps), 0.01, 0.005)
+    theta, omega = dense_run(rule, car, sampler.take(n), 0.01, 0.005)
     np.testing.assert_allclose(run.theta[1], theta, rtol=1e-9, atol=1e-12 * np.abs(theta).max())
     np.testing.assert_allclose(run.omega[1], omega, rtol=1e-9, atol=1e-12 * np.abs(omega).max())
 
@@ -173,13 +172,13 @@ FEATURES = {
 @pytest.mark.parametrize("name", FEATURES)
 def test_learning_on_other_features(name, shared):
     car = problems.mountain_car(features=FEATURES[name], shared=shared)
-    steps = 100 if "NUMBA_DISABLE_JIT" in os.environ else 2000
+    n = steps_of(2000, 100)
     run = learn(
-        sb.GES(0.6), car, alpha=[0.01, 0.02], beta=0.02, steps=steps, rng=3, bound=1e300,
+        sb.GES(0.6), car, alpha=[0.01, 0.02], beta=0.02, steps=n, rng=3, bound=1e300,
         record=[1, 2, 3, 50],
     )  # fmt: skip
     sampler = car.sampler(np.random.default_rng(np.random.SeedSequence(3)))
-    theta, omega = dense_run(sb.GES(0.6), car, sampler.take(steps), 0.02, 0.02)
+    theta, omega = dense_run(sb.GES(0.6), car, sampler.take(n), 0.02, 0.02)
     np.testing.assert_allclose(run.theta[1], theta, rtol=1e-8, atol=1e-11 * np.abs(theta).max())
     np.testing.assert_allclose(run.omega[1], omega, rtol=1e-8, atol=1e-11 * np.abs(omega).max())
 

@@ -23,6 +23,8 @@ from subprocess import PIPE
 
 import pytest
 
+from helpers import opinions
+
 LIBRARIES = (
     "jinja2", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_pdf",
     "matplotlib.figure", "pyarrow.parquet", "rich.progress", "rich.table", "saddleback.plots",
@@ -123,7 +125,9 @@ def server():
     near, far = socket.socketpair()
     with far:
         process = subprocess.Popen(
-            [sys.executable, __file__, str(far.fileno())], pass_fds=[far.fileno()]
+            [sys.executable, "-m", "helpers.fork_server", str(far.fileno())],
+            cwd=Path(__file__).parents[1],
+            pass_fds=[far.fileno()],
         )
 
     def stop():
@@ -209,6 +213,8 @@ def become(words, folder, environment, streams):
     sys.argv = ["saddleback", *words]
     sys.stdin, sys.stdout = os.fdopen(0), os.fdopen(1, "w")
     sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace")
+    if opinions.FOLDER in environment:
+        opinions.know_opinions(pytest.MonkeyPatch(), environment[opinions.FOLDER])
     from saddleback.cli import main
 
     main()

@@ -1,5 +1,7 @@
 """Problems, rules and systems for the tests."""
 
+import os
+
 import numpy as np
 
 from oracles import naive
@@ -29,6 +31,11 @@ VARIANTS = {
     "VTrace": lambda lam: VTrace(lam, naive.RHO_BAR, naive.C_BAR),
 }
 """Rules of the oracle with other options than those that the name alone gives."""
+
+
+def steps_of(compiled, interpreted):
+    """Return a number of steps; without the compiler each takes as long as a hundred with it."""
+    return interpreted if "NUMBA_DISABLE_JIT" in os.environ else compiled
 
 
 def capped(lam, cap):

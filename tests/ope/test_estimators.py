@@ -212,9 +212,10 @@ def test_streamed_learners_with_many_features_choose_from_a_grid():
 
 
 @pytest.mark.slow
-def test_streamed_learners_report_divergence(car_log):
+def test_streamed_learners_report_divergence():
+    log = sb.collect(CAR, episodes=200, rng=0)
     options = {"target": "pump:0.8", "features": CAR.features, "gamma": 0.99}
-    streamed = sb.Streamed(**options, rule=sb.ExpectedSarsa(0.99), alpha=1.0).fit(car_log)
+    streamed = sb.Streamed(**options, rule=sb.ExpectedSarsa(0.99), alpha=1.0).fit(log)
     assert streamed.outcome_.startswith("diverged at step")
     assert np.isfinite(streamed.theta_).all()
 

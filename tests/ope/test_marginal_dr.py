@@ -184,7 +184,7 @@ def test_poor_features_by_hand_are_contradicted():
 
 
 def test_neither_threads_nor_ids_nor_order_matter():
-    case = FAMILIES["double-integrator"].case("near", 1, 60)
+    case = FAMILIES["double-integrator"].case("near", 1, 24)
     log = {name: np.asarray(column) for name, column in case.log.items()}
     rng = np.random.default_rng(0)
     ids = log["episode_id"]
