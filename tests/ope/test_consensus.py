@@ -1,0 +1,364 @@
+"""The consensus of candidates: how they are weighed, and what their disagreement amounts to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import saddleback as sb
+from helpers.decision_logs import target
+from helpers.logs import columns
+from oracles.marginal_dr import weigh_views
+from saddleback.features import Monomials, Scaling
+from saddleback.log.target_policies import as_targets
+from saddleback.ope import consensus as module
+from saddleback.ope.backup_loss import value_range
+from saddleback.ope.candidates import GIVEN, HISTORY, OBSERVATION, STEP, Basis, views
+from saddleback.ope.consensus import CAUTION, Consensus, find_consensus
+from saddleback.ope.episode_sample import sample_episodes
+from saddleback.ope.marginal_dr import POOLING, RIDGES, Fits
+from saddleback.ope.shared_candidates import shared_candidates
+
+
+def sample_of(data, policy=target, **options):
+    log = sb.Log(data, **options)
+    return sample_episodes(log, as_targets({"new": policy}, log), 10_000)[0]
+
+
+def found(**changes):
+    """Return a consensus of no candidates."""
+    scores = np.array([1.0, 2.0, 6.0])
+    plain = Consensus(
+        OBSERVATION, 3.0, 1.5, scores, scores, 0.5, 0.25, {}, {}, (), SimpleNamespace()
+    )
+    return replace(plain, **changes)
+
+
+# The weights of candidates.
+
+
+class Weighed:
+    """Random candidates of bases with 2, 1 and 3 penalties, in episodes of 1 to 4 rows."""
+
+    def __init__(self, own=2, is_exact=False, seed=0):
+        rng = np.random.default_rng(seed)
+        self.episode = np.repeat(np.arange(6), [1, 4, 2, 2, 3, 1])
+        E, n, K = 6, len(self.episode), 2
+        self.encoders = [lambda x: x, lambda x: x**2, lambda x: np.column_stack([x, x])]
+        self.parts = []
+        for k, (count, size) in enumerate([(2, 1), (1, 1), (3, 2)]):
+            view = SimpleNamespace(name=STEP if k >= 3 - own else OBSERVATION)
+            basis = Basis(f"basis {k}", view, self.encoders[k], is_exact=is_exact and k == 1)
+            fits = Fits(
+                [(1.0 + k, 10.0**-r) for r in range(count)],
+                rng.normal(1.0, 0.5, (count, E)), rng.normal(size=(count, n, 2)),
+                rng.normal(0.3, 0.2, (count, n, 2)), rng.normal(size=(count, 5, K * size)),
+                rng.uniform(1.0, 2.0, (count, 3)), np.zeros((count, n, 0)),
+            )  # fmt: skip
+            self.parts.append((basis, fits))
+        self.own = own
+        self.sample = SimpleNamespace(
+            episode=self.episode, starts=np.zeros((E, 1)), n_actions=K,
+            priorities=np.arange(E, dtype=np.uint64),
+        )  # fmt: skip
+
+    def flat(self):
+        """Return q(s_0), δ and w of each candidate, its basis, and its losses."""
+        triples, owners, losses = [], [], []
+        for k, (_, fits) in enumerate(self.parts):
+            triples += list(zip(fits.start, fits.delta, fits.ratio, strict=True))
+            owners += [k] * len(fits.start)
+            losses += list(fits.loss)
+        return triples, owners, np.array(losses)
+
+    def compare(self, noise, possible, owners=None, losses=None):
+        """Assert that the package and the oracle agree; return both results."""
+        triples, numbers, _ = self.flat()
+        duals = self.parts[len(self.parts) - self.own :]
+        actual, delta, ratio = module._weigh(self.parts, duals, self.sample, noise, possible)
+        count = sum(len(fits.start) for _, fits in duals)
+        expected = weigh_views(
+            triples, owners or numbers, count, self.episode, noise, possible, losses
+        )
+        for name in ("value", "error", "scores", "plug_in", "dispersion", "imbalance"):
+            assert getattr(actual, name) == pytest.approx(expected[name], rel=1e-9), name
+        rows = [
+            (one.value, one.residual, one.imbalance, one.primal, one.dual)
+            for one in actual.candidates
+        ]
+        np.testing.assert_allclose(rows, expected["candidates"], rtol=1e-9)
+        np.testing.assert_allclose(delta, expected["delta"], rtol=1e-9)
+        np.testing.assert_allclose(ratio, expected["ratio"], rtol=1e-9)
+        named = [(basis.name, *penalty) for basis, fits in duals for penalty in fits.penalties]
+        assert [(one.basis, one.pooling, one.ridge) for one in actual.candidates] == named
+        assert {one.view for one in actual.candidates} == {duals[0][0].view.name} == {actual.view}
+        return actual, expected
+
+
+@pytest.mark.parametrize("own", [2, 3])
+@pytest.mark.parametrize("noise", [0.02, 0.5])
+def test_candidates_are_weighed_as_by_the_oracle(own, noise):
+    Weighed(own).compare(noise, (-9.0, 9.0))
+
+
+def test_candidates_of_one_basis_are_compared_with_each_other():
+    weighed = Weighed()
+    weighed.parts, weighed.own = weighed.parts[2:], 1
+    weighed.compare(0.1, (-9.0, 9.0), owners=[0, 1, 2])
+
+
+def test_primals_are_contradicted_by_impossible_values():
+    """Those beyond noise do not take part in imbalances, unless only one basis is left."""
+    weighed = Weighed(3)
+    for k, shift in enumerate((2.0, 0.0, 0.0)):
+        weighed.parts[k][1].start[:] += shift
+    values = [float(one[0].mean()) for one in weighed.flat()[0]]
+    inside = (min(values[2:]), max(values[2:]))
+    _, few = weighed.compare(0.1, inside)
+    _, every = weighed.compare(0.1, (-99.0, 99.0))
+    assert few["imbalance"] != pytest.approx(every["imbalance"])
+    only = (values[2] - 0.01, values[2] + 0.01)
+    weighed.parts[2][1].start[:] += 3.0
+    weighed.compare(0.1, only)
+    at = (values[2], values[2] + 0.5)  # the first is 1 or more above, the last by three
+    weighed.compare(max(values[:2]) - at[1], at)
+
+
+@pytest.mark.parametrize("mass", [0.1, 2.0])
+def test_losses_count_where_features_may_be_exact(mass):
+    weighed = Weighed(3, is_exact=True)
+    for _, fits in weighed.parts:
+        fits.ratio[:] += mass
+        fits.loss[:, 2] = np.inf
+    losses = weighed.flat()[2]
+    _, heard = weighed.compare(0.05, (-9.0, 9.0), losses=losses)
+    plain = Weighed(3)
+    for _, fits in plain.parts:
+        fits.ratio[:] += mass
+    _, unheard = plain.compare(0.05, (-9.0, 9.0))
+    assert heard["value"] != pytest.approx(unheard["value"])
+
+
+def test_the_direct_model_leaves_out_bases_of_little_weight():
+    """Of the weights 0.6, 0.005 and 0.395, the second is left out, and the others have sum 1."""
+    weighed = Weighed(3)
+    bases = [weighed.parts[k][0] for k in (0, 0, 1, 2)]
+    thetas = [np.full((5, 2), 1.0), np.full((5, 2), 2.0), np.full((5, 2), 4.0), np.ones((5, 4))]
+
+    def parts(*weights):
+        sums = module._weighted_q(bases, np.array(weights), thetas, weighed.sample).parts
+        return [
+            (weighed.encoders.index(encode), theta.shape, theta[0, 0, 0]) for encode, theta in sums
+        ]
+
+    first, last = (0.4 + 2 * 0.2) / 0.995, 0.395 / 0.995
+    assert parts(0.4, 0.2, 0.005, 0.395) == [
+        (0, (5, 2, 1), pytest.approx(first)), (2, (5, 2, 2), pytest.approx(last)),
+    ]  # fmt: skip
+    assert [number for number, *_ in parts(0.4, 0.2, 0.01, 0.39)] == [0, 1, 2]
+    tiny = [(number, value) for number, _, value in parts(1e-3, 0.0, 2e-3, 1e-3)]
+    assert tiny == [(0, 0.25), (1, pytest.approx(2.0)), (2, 0.25)]
+
+
+def test_weights_are_on_sizes_of_0_if_there_are_any():
+    assert module._weights(np.array([0.0, 3.0, 0.0, 1.0]), 4.0).tolist() == [0.5, 0.0, 0.5, 0.0]
+    expected = np.array([1 / 4**2, 1 / 1**2, 1 / 2**2]) / (1 / 16 + 1 + 1 / 4)
+    assert module._weights(np.array([4.0, 1.0, 2.0]), 2.0) == pytest.approx(expected)
+
+
+# What is fitted, and with what noise.
+
+
+class Stop(Exception):
+    """Raised where a test needs no more."""
+
+
+def settings(monkeypatch, sample, gamma=0.9, horizon=None, bases=None):
+    """Return noise and possible values of a consensus."""
+    seen = {}
+
+    def weigh(*_, noise, possible, **__):
+        seen.update(noise=noise, possible=possible)
+        raise Stop
+
+    monkeypatch.setattr(module, "_weigh", weigh)
+    with pytest.raises(Stop):
+        find_consensus(sample, "new", gamma, horizon, bases=bases, thorough=False)
+    return seen["noise"], seen["possible"]
+
+
+def constant(sample, **options):
+    (view, *_) = views(sample)
+    return Basis("constant", view, lambda points: np.ones((len(points), 1)), **options)
+
+
+def test_noise_is_a_share_of_the_deviation_of_returns(monkeypatch):
+    data = columns([3, 5, 2, 4] * 4, "terminated")
+    sample = sample_of(data)
+    returns = np.array([
+        sum(0.9**t * r for t, r in enumerate(sample.rewards[sample.episode == e]))
+        for e in range(16)
+    ])  # fmt: skip
+    noise, possible = settings(monkeypatch, sample, bases=[constant(sample)])
+    assert noise == pytest.approx(0.02 * returns.std())
+    assert possible == value_range(sample, 0.9, None)
+    exact = settings(monkeypatch, sample, bases=[constant(sample, is_exact=True)])[0]
+    assert exact == pytest.approx(0.1 * 0.02 * returns.std())
+    possible = settings(monkeypatch, sample, 1.0, 7, bases=[constant(sample)])[1]
+    assert possible == value_range(sample, 1.0, 7)
+
+
+def test_noise_of_equal_returns_is_a_share_of_their_size(monkeypatch):
+    data = columns([1] * 20, "terminated")
+    sample = sample_of(data | {"reward": np.full(20, -7.0)})
+    noise, _ = settings(monkeypatch, sample, bases=[constant(sample)])
+    assert noise == pytest.approx(0.02 * 0.01 * 7.0)
+
+
+@cache
+def equal_episodes(episodes, length):
+    return sample_of(columns([length] * episodes, "terminated"))
+
+
+@pytest.mark.parametrize("thorough", [True, False])
+@pytest.mark.parametrize(("episodes", "length"), [(30, 7), (700, 3), (30, 1)])
+@pytest.mark.parametrize("horizon", [None, 9])
+def test_sizes_of_candidates_depend_on_the_rows(monkeypatch, thorough, episodes, length, horizon):
+    """At most 600 features over all actions, a quarter of them for an opinion, or half the rows."""
+    sample = equal_episodes(episodes, length)
+    seen = []
+
+    def own(*arguments):
+        seen.append(arguments[1:])
+        return []
+
+    def shared(*arguments, lam):
+        seen.append((*arguments[1:], lam))
+        raise Stop
+
+    monkeypatch.setattr(module, "candidates", own)
+    monkeypatch.setattr(module, "shared_candidates", shared)
+    with pytest.raises(Stop):
+        find_consensus(sample, "new", 0.9, horizon, thorough=thorough)
+    limit = min(600 if thorough else 150, episodes * length // 2)
+    assert seen == [
+        ((60, 200) if thorough else (60,), max(4, limit // 3)),
+        ("new", limit, 300 if thorough else 100, 0.9 if length > 1 and not horizon else 0.0),
+    ]
+
+
+def test_one_action_shares_nothing(monkeypatch):
+    """With few rows there are still at least 4 features."""
+    few, sample = (
+        sample_of(columns([1] * episodes, "terminated", actions=1), lambda x: np.ones((len(x), 1)))
+        for episodes in (3, 10)
+    )
+    seen = []
+
+    def own(*arguments):
+        seen.append(arguments[1:])
+        raise Stop
+
+    monkeypatch.setattr(module, "candidates", own)
+    with pytest.raises(Stop):
+        find_consensus(few, "new", 0.9)
+    assert seen == [((60, 200), 4)]
+    monkeypatch.setattr(module, "candidates", lambda *_: [constant(sample)])
+    monkeypatch.setattr(module, "shared_candidates", None)
+    consensus = find_consensus(sample, "new", 0.9)
+    assert [(one.pooling, one.ridge) for one in consensus.candidates] == [
+        (POOLING[1], ridge) for ridge in RIDGES
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("thorough", [True, False])
+def test_an_estimate_has_more_penalties_than_an_opinion(thorough):
+    sample = sample_of(columns([6] * 25, "terminated"))
+    seen, clock, history = views(sample)
+    bases = [
+        Basis("linear", view, Monomials(Scaling.of(view.before), 1))
+        for view in (replace(seen, name=GIVEN), seen, clock, history)
+    ]
+    bases += list(shared_candidates(sample, "new", limit=60, max_waves=8))
+    consensus = find_consensus(sample, "new", 0.9, bases=bases, thorough=thorough)
+    penalties = {}
+    for one in consensus.candidates:
+        penalties.setdefault((one.view, "shared" in one.basis), []).append((one.pooling, one.ridge))
+    every = [(pooling, ridge) for pooling in POOLING for ridge in RIDGES]
+    few = [(POOLING[1], ridge) for ridge in RIDGES[1:]]
+    alike = [(POOLING[1], ridge) for ridge in RIDGES]
+    expected = {(view, shared): few for view in (STEP, HISTORY) for shared in (False, True)}
+    expected |= {(view, False): every if thorough else few for view in (GIVEN, OBSERVATION)}
+    expected[OBSERVATION, True] = alike if thorough else few
+    counts = {key: len(penalties[key]) // len(set(penalties[key])) for key in penalties}
+    assert {key: penalties[key][: len(expected[key])] for key in penalties} == expected
+    assert counts[OBSERVATION, False] == counts[HISTORY, False] == 1
+    assert consensus.view == GIVEN
+
+
+def test_every_row_of_the_sample_is_fitted_once(monkeypatch):
+    """The progress after each basis is its share of all."""
+    sample = sample_of(columns([2] * 12, "terminated"))
+    shares = []
+    find_consensus(
+        sample, "new", 0.9, bases=[constant(sample)] * 4, thorough=False, progress=shares.append
+    )
+    assert shares == [0.25, 0.5, 0.75, 1.0]
+
+
+# What follows from the estimates.
+
+
+def test_a_contradiction_is_the_root_of_a_sum_of_squares():
+    opinions, separate = {STEP: 7.0, HISTORY: 1.0}, {STEP: 13.0}
+    one = found(opinions=opinions, separate=separate)
+    squares = 0.5**2 + (3 - 1) ** 2 + 1.5**2 + (7 - 3) ** 2 + (1 - 3) ** 2 + 0.1 * (13 - 3) ** 2
+    assert one.contradiction(1.0, 1.5) == pytest.approx(1.5 * np.sqrt(squares))
+    assert one.contradiction(5.0, 1.5) == pytest.approx(1.5 * np.sqrt(squares))
+    seen = replace(one, view=HISTORY)  # views that see less are no evidence
+    assert seen.contradiction(1.0) == pytest.approx(1.5 * np.sqrt(0.5**2 + (3 - 1) ** 2))
+    for windowed, difference in (((-4.0, 0.5), 3.5), ((4.0, 0.5), 3.5), ((4.0, 2.5), 2.0)):
+        other = replace(seen, windowed=windowed)
+        assert other.contradiction(1.0) == pytest.approx(1.5 * np.hypot(0.5, difference))
+
+
+def test_a_change_by_windowed_ratios_moves_scores_by_its_share():
+    noise = np.array([-1.0, 0.0, 1.0])  # its mean has the error 1/√3
+    error = 1 / np.sqrt(3)
+    same = found().changed(1.0 + noise)
+    assert (same.value, same.error, same.is_windowed) == (3.0, 1.5, False)
+    assert same.windowed == pytest.approx((1.0, error))
+    other = found().changed(noise - 4.0)
+    share = 1 - (2 * error / 4) ** 2
+    scores = np.array([1.0, 2.0, 6.0]) + share * (noise - 4.0)
+    assert other.scores == pytest.approx(scores)
+    assert other.value == pytest.approx(3.0 - share * 4.0)
+    assert other.error == pytest.approx(np.sqrt(((scores - scores.mean()) ** 2).sum() / 2 / 3))
+    assert (other.windowed, other.is_windowed) == (pytest.approx((-4.0, error)), True)
+
+
+def test_what_the_history_corrects_is_the_distance_of_the_observation():
+    assert found().correction is None
+    by_history = found(view=HISTORY, opinions={OBSERVATION: 7.0, STEP: 2.0})
+    assert by_history.correction == CAUTION * 4.0
+    assert by_history.hidden == (HISTORY, 4.0)
+
+
+def test_the_view_that_changes_the_estimate_most_hides_something():
+    assert found().hidden is None
+    assert found(opinions={STEP: 4.0, HISTORY: 1.0}).hidden == (HISTORY, 2.0)
+    assert found(opinions={STEP: 0.5, HISTORY: 4.0}).hidden == (STEP, 2.5)
+    given = found(view=GIVEN, opinions={OBSERVATION: 9.0, STEP: 3.5})
+    assert given.hidden == (STEP, 0.5)  # the observation hides nothing that features of it show
+    assert found(view=GIVEN, opinions={OBSERVATION: 9.0}).hidden is None
+    assert found(view=HISTORY, opinions={OBSERVATION: 3.5, STEP: -1.0}).hidden == (HISTORY, 4.0)
+
+
+def test_a_consensus_without_windowed_ratios_says_so():
+    plain = found(windowed=(1.0, 0.5)).as_dict()
+    assert (plain["value"], plain["windowed"], plain["is_windowed"]) == (3.0, (1.0, 0.5), False)
+    assert plain["candidates"] == []
