@@ -310,6 +310,155 @@ def test_every_row_of_the_sample_is_fitted_once(monkeypatch):
     assert shares == [0.25, 0.5, 0.75, 1.0]
 
 
+# Which view the estimate is of, and what other views say.
+
+
+class Parts:
+    """Candidates of three views with known estimates, and what was asked about them."""
+
+    def __init__(self, monkeypatch, hides, windows=None):
+        self.sample = sample_of(columns([3, 2] * 8, "terminated"))
+        self.n, self.asked = len(self.sample.rewards), {}
+        rng = np.random.default_rng(0)
+        self.delta, self.ratio = rng.normal(2.0, 1.0, size=(2, 6, self.n, 1))
+        self.results = []
+
+        def weigh(primals, duals, **_):
+            """The value is that of the view, plus 10 if only its own primals take part."""
+            seen, own = primals[0][0].view.name, duals[0][0].view.name
+            k = len(self.results)
+            value = {OBSERVATION: 1.0, STEP: 2.0, HISTORY: 3.0}[own] + 10 * (seen == own)
+            scores = value + np.linspace(-1.0, 1.0, 16) * (k + 1)
+            one = found(view=own, value=value, scores=scores, dispersion=0.25 + k)
+            self.results.append((seen, own, one))
+            return one, self.delta[k], self.ratio[k]
+
+        def hidden(*arguments):
+            self.asked["hidden"] = arguments
+            return hides
+
+        def loss(*arguments):
+            self.asked["loss"] = arguments
+            return 0.875
+
+        def weights(sample, name, gamma, ratio):
+            self.asked.setdefault("ratios", []).append(ratio)
+            return None if windows is None else windows + ratio
+
+        for name, function in (
+            ("_weigh", weigh), ("is_hidden", hidden), ("relative_loss", loss),
+            ("windowed_weights", weights),
+        ):  # fmt: skip
+            monkeypatch.setattr(module, name, function)
+        self.bases = [
+            Basis(f"constant {k}", view, lambda points: np.ones((len(points), 1)))
+            for view in views(self.sample)
+            for k in range(2)
+        ]
+
+    def find(self, **options):
+        arguments = {"bases": self.bases, "thorough": False} | options
+        return find_consensus(self.sample, "new", 0.9, arguments.pop("horizon", None), **arguments)
+
+    def by_episode(self, delta, weight):
+        """Return Σ w δ of each episode."""
+        sums = np.zeros(16)
+        for row, episode in enumerate(self.sample.episode):
+            sums[episode] += (weight[row] * delta[row]).sum()
+        return sums
+
+
+def test_every_view_is_heard_with_and_without_the_observation(monkeypatch):
+    parts = Parts(monkeypatch, hides=False)
+    consensus = parts.find()
+    asked = [(seen, own) for seen, own, _ in parts.results]
+    assert asked == [
+        (OBSERVATION, OBSERVATION), (STEP, STEP), (OBSERVATION, STEP), (HISTORY, HISTORY),
+        (OBSERVATION, HISTORY),
+    ]  # fmt: skip
+    assert (consensus.view, consensus.value, consensus.windowed) == (OBSERVATION, 11.0, None)
+    assert consensus.opinions == {STEP: 2.0, HISTORY: 3.0}
+    assert consensus.separate == {STEP: 12.0, HISTORY: 13.0}
+
+
+def test_the_history_is_asked_what_the_observation_hides(monkeypatch):
+    parts = Parts(monkeypatch, hides=True)
+    consensus = parts.find()
+    assert (consensus.view, consensus.value) == (HISTORY, 3.0)
+    assert consensus.opinions == {OBSERVATION: 11.0, STEP: 2.0}
+    residuals, observation, history, dispersion, relative = parts.asked["hidden"]
+    expected = parts.by_episode(parts.delta[0], parts.ratio[4])
+    assert residuals == pytest.approx(expected)
+    assert np.array_equal(observation, parts.results[0][2].scores)
+    assert np.array_equal(history, parts.results[4][2].scores)
+    assert (dispersion, relative) == (4.25, 0.875)
+    losses = [one.shape for one in parts.asked["loss"]]
+    goals = losses[-1][1]  # three ridges of two bases in each view
+    assert losses == [(6, goals), (6, goals), (parts.n, goals)]
+
+
+def test_features_by_hand_are_not_replaced_by_the_history(monkeypatch):
+    parts = Parts(monkeypatch, hides=True)
+    given = [
+        replace(basis, view=replace(basis.view, name=GIVEN))
+        for basis in parts.bases
+        if basis.view.name == OBSERVATION
+    ]
+    parts.bases = given + parts.bases
+    weigh = module._weigh
+    monkeypatch.setattr(
+        module, "_weigh",
+        lambda primals, duals, **options: (found(view=GIVEN), parts.delta[5], parts.ratio[5])
+        if duals[0][0].view.name == GIVEN else weigh(primals, duals, **options),
+    )  # fmt: skip
+    consensus = parts.find()
+    assert consensus.view == GIVEN
+    assert consensus.opinions == {OBSERVATION: 11.0, STEP: 2.0, HISTORY: 3.0}
+    assert "hidden" not in parts.asked
+
+
+def test_every_view_is_corrected_by_its_own_windowed_ratios(monkeypatch):
+    windows = np.linspace(0.5, 2.0, 40)
+    parts = Parts(monkeypatch, hides=False, windows=windows)
+    consensus = parts.find()
+    steps = windows[:, None]
+    changes = [parts.by_episode(parts.delta[k], steps) for k in range(5)]
+    for k, ratio in enumerate(parts.asked["ratios"]):
+        assert np.array_equal(ratio, parts.ratio[[0, 2, 4, 1, 3][k], :, 0])
+    error = changes[0].std(ddof=1) / 4
+    assert consensus.windowed == pytest.approx((changes[0].mean(), error))
+    share = 1 - (2 * error / changes[0].mean()) ** 2
+    assert consensus.is_windowed
+    assert share > 0.1
+    assert consensus.value == pytest.approx(11.0 + share * changes[0].mean())
+    views_of = {STEP: (2.0, 2, 12.0, 1), HISTORY: (3.0, 4, 13.0, 3)}
+    for view, (opinion, one, separate, other) in views_of.items():
+        expected = opinion + share * changes[one].mean()
+        assert consensus.opinions[view] == pytest.approx(expected)
+        expected = separate + share * changes[other].mean()
+        assert consensus.separate[view] == pytest.approx(expected)
+
+
+def test_a_horizon_has_no_windowed_ratios(monkeypatch):
+    parts = Parts(monkeypatch, hides=False, windows=np.ones(40))
+    consensus = parts.find(horizon=3)
+    assert (consensus.windowed, consensus.is_windowed, consensus.horizon) == (None, False, 3)
+    assert "ratios" not in parts.asked
+
+
+def test_features_by_hand_come_first(monkeypatch):
+    """The estimate is of the first view."""
+    parts = Parts(monkeypatch, hides=False)
+    monkeypatch.setattr(module, "candidates", lambda *_: parts.bases[:2])
+    monkeypatch.setattr(module, "shared_candidates", lambda *_, **__: [])
+    seen = []
+    monkeypatch.setattr(module, "_weigh", lambda primals, duals, **_: (
+        seen.append(duals[0][0].view.name), (found(), parts.delta[0], parts.ratio[0]),
+    )[1])  # fmt: skip
+    parts.find(bases=None, given=Monomials(Scaling.of(parts.sample.states), 1))
+    assert seen == [GIVEN, OBSERVATION]
+
+
 # What follows from the estimates.
 
 
