@@ -91,6 +91,48 @@ def test_bases_are_those_of_the_rules(sample, sizes, most):
         assert exact == name.endswith("distinct values")
 
 
+@pytest.mark.parametrize("dimensions", [1, 3])
+@pytest.mark.parametrize("most", [250, 2])
+def test_bases_of_one_and_of_three_columns(sample, dimensions, most):
+    """Only one or two have tiles."""
+    states = np.column_stack([sample.states, sample.states[::-1, 0] ** 3])[:, :dimensions]
+    one = replace(
+        sample,
+        states=states,
+        next_states=states,
+        starts=states[sample.step == 0],
+        step=0 * sample.step,
+    )
+    (view,) = views(one)
+    sized = [(basis.name, basis.start().shape[1]) for basis in candidates(one, (20,), most)]
+    assert sized == names_by_rule(view, (20,), most, len(states))
+
+
+@pytest.mark.parametrize(
+    ("rows", "actions", "most", "limit", "cells"),
+    [(1300, 3, 70, 325, 64), (1240, 3, 70, 310, 63), (1700, 3, 70, 400, 64),
+     (1700, 6, 70, 333, 64), (1240, 3, 50, 310, 50), (1240, 3, 311, 311, 63)],
+)  # fmt: skip
+def test_numbers_of_values_and_cells_grow_with_the_rows(
+    monkeypatch, sample, rows, actions, most, limit, cells
+):
+    x = np.random.default_rng(0).normal(size=(rows, 1))
+    pi = {"new": np.ones((rows, actions)) / actions}
+    one = replace(
+        sample, states=x, next_states=x, starts=x[:9], step=np.zeros(rows, int), next_pi=pi
+    )
+    limits = []
+    monkeypatch.setattr(module, "_distinct", lambda view, limit: limits.append(limit))
+    *_, last = candidates(one, (8,), most)
+    assert (limits, last.name) == ([limit], f"{cells} cells")
+
+
+def test_columns_that_are_constant_have_no_features(sample):
+    zero = 0 * sample.states
+    one = replace(sample, states=zero, next_states=zero, starts=zero[:9], step=0 * sample.step)
+    assert [basis.name for basis in candidates(one, (20,), 100)] == ["constant"]
+
+
 def test_random_features_differ_in_their_waves(sample):
     bases = [basis for basis in candidates(sample, (20, 20), 100, seed=3) if basis.is_smooth]
     observed = [basis.encode.seed for basis in bases if basis.view.name == OBSERVATION]
@@ -205,7 +247,7 @@ def test_columns_that_are_not_used_are_named():
 
 
 def test_given_features_have_a_limit(sample):
-    """Three actions: 666 features are just few enough."""
+    """With four actions 500 features are just few enough."""
     box = Fourier((-3.0, -3.0), (3.0, 3.0), order=1)
 
     class Sized:
@@ -217,8 +259,12 @@ def test_given_features_have_a_limit(sample):
     assert np.array_equal(basis.before(np.arange(4)), expected)
     with pytest.raises(InvalidParameter, match=r"at most 2,000 .* these are 2,001\."):
         given_basis(Sized(), sample)
-    Sized.size = 666
-    assert given_basis(Sized(), sample).name == "given"
+    four = replace(sample, next_pi={"new": np.full((len(sample.rewards), 4), 0.25)})
+    Sized.size = 500
+    assert given_basis(Sized(), four).name == "given"
+    Sized.size = 501
+    with pytest.raises(InvalidParameter, match="these are 2,004"):
+        given_basis(Sized(), four)
 
 
 def test_kinds_are_names_without_numbers(sample):
