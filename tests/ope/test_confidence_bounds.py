@@ -134,7 +134,9 @@ def test_bernstein_intervals_are_within_the_bounds(low, high, level):
     assert confidence_bounds.bernstein(x, low, high, level) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("n", "level"), [(21, 0.8), (40, 0.95), (400, 0.95), (399, 0.3)])
+@pytest.mark.parametrize(
+    ("n", "level"), [(21, 0.8), (40, 0.95), (399, 0.3), (4001, 0.95), (4000, 0.5)]
+)
 def test_the_truncation_point_is_best_for_every_twentieth_value(n, level):
     """Each positive pilot is tried: the bound that its truncated pilots predict for the others."""
     x = np.abs(np.tan(np.arange(n) * 1.7)) * (np.arange(n) % 40 != 20)

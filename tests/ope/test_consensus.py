@@ -44,13 +44,13 @@ def found(**changes):
 class Weighed:
     """Random candidates of bases with 2, 1 and 3 penalties, in episodes of 1 to 4 rows."""
 
-    def __init__(self, own=2, is_exact=False, seed=0):
+    def __init__(self, own=2, is_exact=False, counts=((2, 1), (1, 1), (3, 2)), seed=0):
         rng = np.random.default_rng(seed)
         self.episode = np.repeat(np.arange(6), [1, 4, 2, 2, 3, 1])
         E, n, K = 6, len(self.episode), 2
         self.encoders = [lambda x: x, lambda x: x**2, lambda x: np.column_stack([x, x])]
         self.parts = []
-        for k, (count, size) in enumerate([(2, 1), (1, 1), (3, 2)]):
+        for k, (count, size) in enumerate(counts):
             view = SimpleNamespace(name=STEP if k >= 3 - own else OBSERVATION)
             basis = Basis(f"basis {k}", view, self.encoders[k], is_exact=is_exact and k == 1)
             fits = Fits(
@@ -109,6 +109,13 @@ def test_candidates_of_one_basis_are_compared_with_each_other():
     weighed = Weighed()
     weighed.parts, weighed.own = weighed.parts[2:], 1
     weighed.compare(0.1, (-9.0, 9.0), owners=[0, 1, 2])
+
+
+def test_a_view_may_have_a_single_candidate():
+    weighed = Weighed(1, counts=((2, 1), (3, 2), (1, 1)))
+    weighed.compare(0.1, (-9.0, 9.0))
+    weighed.parts = weighed.parts[1:]
+    weighed.compare(0.1, (-9.0, 9.0), owners=[0, 0, 0, 1])
 
 
 def test_primals_are_contradicted_by_impossible_values():
@@ -273,6 +280,20 @@ def test_one_action_shares_nothing(monkeypatch):
     assert [(one.pooling, one.ridge) for one in consensus.candidates] == [
         (POOLING[1], ridge) for ridge in RIDGES
     ]  # fmt: skip
+
+
+def test_two_actions_share_features_and_differ_by_penalties(monkeypatch):
+    data = columns([1] * 12, "terminated", actions=2)
+    sample = sample_of(data, lambda x: np.tile([0.25, 0.75], (len(x), 1)))
+    asked = []
+    monkeypatch.setattr(module, "candidates", lambda *_: [constant(sample)])
+    monkeypatch.setattr(
+        module, "shared_candidates", lambda *arguments, **_: asked.append(arguments[1:]) or []
+    )
+    consensus = find_consensus(sample, "new", 0.9)
+    assert asked == [("new", 6, 300)]
+    every = [(pooling, ridge) for pooling in POOLING for ridge in RIDGES]
+    assert [(one.pooling, one.ridge) for one in consensus.candidates] == every
 
 
 @pytest.mark.parametrize("thorough", [True, False])

@@ -212,6 +212,15 @@ def test_a_region_is_named_from_half_a_percent_of_the_decisions():
         assert found[1] == where
 
 
+def test_of_equal_regions_the_first_column_is_named():
+    observations = np.arange(20.0)[:, None] % 4 * [1.0, 1.0]
+    pi = np.ones((20, 1))
+    weak = np.where(observations[:, :1] == 1.0, 1.0, 0.5)
+    columns = [Column.of(name, observations[:, 0]) for name in "xy"]
+    found = module._weakest(observations, pi, weak, columns, [np.ones((4, 1))] * 2)
+    assert found == (0, "where x = 1", 1, 0.25)
+
+
 def test_without_a_region_the_most_frequent_action_is_named():
     pi = np.array([[0.25, 0.5, 0.25], [0.0, 0.75, 0.25]])
     found = module._weakest(np.zeros((2, 0)), pi, pi, [], [])
@@ -305,7 +314,8 @@ def test_a_quadratic_form_of_sparse_rows_is_that_of_dense_ones(size):
     np.testing.assert_allclose(module._quadratic(matrix, at, value), expected)
 
 
-def test_the_share_outside_the_span_is_that_of_scaled_features():
+@pytest.mark.parametrize(("scale", "intercept"), [(1.0, 1.0), (0.01, 1.0), (0.01, 0.0)])
+def test_the_share_outside_the_span_is_that_of_scaled_features(scale, intercept):
     """Features in multiples of their root mean square, of which some are never active."""
     x = np.tile([-2.0, 0.0, 5.0, 3.0], 25)
     data = {
@@ -316,13 +326,15 @@ def test_the_share_outside_the_span_is_that_of_scaled_features():
 
     def functions(seen):
         x = seen[:, 0]
-        return np.column_stack([np.ones(len(x)), x, 3 * x + 2, x == 7, 0.25 * x**2])
+        return scale * np.column_stack(
+            [np.full(len(x), intercept), x, 3 * x + 2 * intercept, x == 7, 0.25 * x**2]
+        )
 
     features = Custom(functions, 5)
     sums = sb.Statistics.of(
         sb.Log(data), sb.GES(0.0), always(0.5, 0.5), features=features, gamma=0.0
     )
-    points = np.array([[1.0], [7.0], [-2.0], [4.0]])
+    points = np.array([[1.0], [7.0], [-2.0], [4.0], [0.125]])
     outside = np.concatenate(
         [inverse_effective_rows(features, sums, point[None], 2)[1] for point in points]
     )

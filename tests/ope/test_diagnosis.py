@@ -73,6 +73,9 @@ def test_evidence_of_the_closed_form_is_that_of_its_parts(sums, measured):
     assert evidence.uncovered == uncovered(counts) / 92
     assert (evidence.calibration_z, evidence.miscalibrated) == (z, share)
     assert evidence.trace_ratio == sums.trace_ratio(RULES[0], "new")
+    assert list(one.policy.mass.values()) == pytest.approx(counts.action_mass / 92)
+    described = diagnosis.PolicySummary({}, 0.5, 0.25)
+    assert diagnosed(sums, replace(measured, policy=described)).policy is described
     assert evidence.unique is True
     assert evidence.stable == 3 / 8
     assert one.spectrum is cloud
@@ -155,6 +158,10 @@ def consensus(**changes):
 def test_a_consensus_contradicts_the_estimate(sums, measured, horizon, is_main):
     """As a second opinion it makes an answer doubtful at most; as the estimate it may refuse it."""
     others = consensus(horizon=horizon)
+    plain = replace(measured, consensus=others, is_consensus=True)
+    besides = 0.02 * measured.interval.error * math.sqrt(24)
+    contradiction = others.contradiction(measured.interval.value, besides)
+    assert diagnosed(sums, plain).gap.consensus == contradiction
     given = replace(
         measured, consensus=others, is_consensus=is_main, from_log=True, weighted=2.5,
         residual=0.125, agreement=(1.5, 0.25),
@@ -165,6 +172,7 @@ def test_a_consensus_contradicts_the_estimate(sums, measured, horizon, is_main):
     besides = math.hypot(2.5, 0.02 * baseline.spread)
     assert gap.consensus == others.contradiction(measured.interval.value, besides)
     assert gap.agreement == 1.5 - 0.25
+    assert (evidence.agreement, evidence.agreement_error) == (1.5, 0.25)
     assert (gap.residual, gap.allowance) == (None if is_main else 0.125, None)
     assert gap.hidden is None
     assert (evidence.hidden, evidence.hidden_in) == (0.5, STEP)
@@ -259,6 +267,12 @@ def test_coverage_of_features_counts_from_ten_visits():
         assert measured.coverage == pytest.approx((4.0 + 8.0 + 1.95) / total)
         assert measured.unvisited == pytest.approx(2.0 / total)
         assert measured.weakest == f"feature {rarest}, active on 0 steps"
+    small = np.array([mass / 1000, mass[::-1]])
+    counts = replace(counts, mass=small)
+    for name, own in (("new", mass), (NAME, mass[::-1])):
+        measured = measure_statistics(replace(sums, counts=counts), RULES[0], name, 0.0)
+        assert measured.coverage == pytest.approx(own[visits >= 10].sum() / total)
+        assert measured.unvisited == pytest.approx(own[visits == 0].sum() / total)
     # A feature with exactly 0.5% of the mean probability of features is too rare to be named.
     mass = np.array([1.0, 0.0, 1.0, 1.0, 0.005 * 8.0 / 8, 2.0, 1.0, 1.995])
     visits = np.array([1000.0, 0.0, 1234.0, 2000.0, 1.0, 3000.0, 4000.0, 5000.0])

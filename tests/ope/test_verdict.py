@@ -276,6 +276,8 @@ def test_levels_change_just_beyond_the_thresholds():
     expected = {code: one if limits[2] is None else two for code, limits in LIMITS.items()}
     expected["RANGE"] = ["usable", "refused"] * 2
     assert levels_beside(CHECKS, LIMITS) == expected
+    for check in CHECKS:
+        assert (check.doubtful, check.refused) == LIMITS[check.code][1:]
 
 
 def test_single_decisions_have_thresholds_of_their_weights():
@@ -324,6 +326,8 @@ def test_numbers_of_checks_are_in_units_of_the_return_or_of_errors():
     # Errors of almost 0 count as a ten-thousandth of the SD, half-widths as 0.02 SD.
     assert number("AGREEMENT", agreement_error=1e-9) == 1.5 / (4 / 10_000)
     assert number("RIDGE", error_without_ridge=0.0) == pytest.approx(0.75 / (0.02 * 4))
+    tiny = {"spread": 1e-9, "ridge_shift": 1e-6, "error_without_ridge": 1e-6}
+    assert number("RIDGE", **tiny) == pytest.approx(0.5)
     flat = {"spread": 0.0, "agreement_error": 0.0}
     assert number("AGREEMENT", **flat) == math.inf
     assert number("AGREEMENT", **flat | {"agreement": 0.0}) == 0.0
