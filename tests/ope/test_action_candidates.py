@@ -154,10 +154,10 @@ def test_densities_are_compared_with_those_of_a_regression(wrong):
     sums = np.array([x[sample.episode == e].sum() for e in range(100)])
     z = abs(x.sum()) / np.sqrt((sums**2).sum())
     share = min(1.0, abs(x.mean()))
-    found = density_calibration(sample)
-    assert found[0] == pytest.approx(z, rel=1e-6)
-    assert found[1] == pytest.approx(share if z > 5 and share > 0.1 else 0.0, rel=1e-6)
-    assert (found[1] > 0) == (wrong in (0.5, 2.0, 9.0))
+    actual = density_calibration(sample)
+    assert actual[0] == pytest.approx(z, rel=1e-6)
+    assert actual[1] == pytest.approx(share if z > 5 and share > 0.1 else 0.0, rel=1e-6)
+    assert (actual[1] > 0) == (wrong in (0.5, 2.0, 9.0))
 
 
 def test_actions_without_noise_have_no_density():
@@ -187,10 +187,10 @@ def test_policies_are_described_by_their_actions(target):
     rng = np.random.default_rng(0)
     states, actions = rng.normal(size=(300, 2)), rng.normal(size=(300, 2))
     actions[:, 1] = np.where(np.arange(300) % 2, 3.0, 1.0)
-    told = action_evidence.describe_actions(target, states, actions, ("dose", "rate"))
-    assert told.description.endswith("; Gaussian")
-    assert "rate 2 ± 1 (SD)" in told.description.replace("2.0", "2").replace("1.0", "1")
-    assert (told.mass, told.entropy, told.greedy) == ({}, 0.0, 0.0)
+    summary = action_evidence.describe_actions(target, states, actions, ("dose", "rate"))
+    assert summary.description.endswith("; Gaussian")
+    assert "rate 2 ± 1 (SD)" in summary.description.replace("2.0", "2").replace("1.0", "1")
+    assert (summary.mass, summary.entropy, summary.greedy) == ({}, 0.0, 0.0)
 
 
 def test_coverage_counts_logged_actions_of_both_columns(sample, target):
@@ -206,15 +206,15 @@ def test_coverage_counts_logged_actions_of_both_columns(sample, target):
     sums = SimpleNamespace(M=M, steps=np.array([48]), span=span, setting=setting)
     states, actions = sample.states[:9], 3 * sample.action_values[:9]
     names = ("x", "y", "u", "v")
-    found = action_evidence.action_coverage(phi, sums, sample, states, actions, names)
+    actual = action_evidence.action_coverage(phi, sums, sample, states, actions, names)
     points = phi(states, actions)
     rows = [1 / (point @ np.linalg.solve(M, point)) for point in points]
-    assert found.coverage == pytest.approx(np.mean(np.array(rows) >= 10))
-    assert found.rows == pytest.approx(1 / np.mean([min(1 / one, 1) for one in rows]))
-    assert {part.column for part in found.parts} == set(names)
-    assert found.action == ""
-    assert all(0 <= part.rows <= 48 for part in found.parts)
-    assert sum(part.share for part in found.parts) == pytest.approx(4.0)
+    assert actual.coverage == pytest.approx(np.mean(np.array(rows) >= 10))
+    assert actual.rows == pytest.approx(1 / np.mean([min(1 / one, 1) for one in rows]))
+    assert {part.column for part in actual.parts} == set(names)
+    assert actual.action == ""
+    assert all(0 <= part.rows <= 48 for part in actual.parts)
+    assert sum(part.share for part in actual.parts) == pytest.approx(4.0)
 
 
 # Densities and kernels.
@@ -223,12 +223,12 @@ def test_coverage_counts_logged_actions_of_both_columns(sample, target):
 def test_kernels_add_their_variance_to_that_of_the_target(sample, target):
     smoothed = DensityTarget.of(target, "one", (0.5, 2.0))
     states, actions = sample.states[:5], sample.action_values[:5]
-    found = smoothed.log_density(states, actions)
+    actual = smoothed.log_density(states, actions)
     expected = [
         stats.multivariate_normal.logpdf(a, s @ NEW.T, SMALL + np.diag([0.25, 4.0]))
         for s, a in zip(states, actions, strict=True)
     ]
-    assert found == pytest.approx(expected)
+    assert actual == pytest.approx(expected)
     assert (smoothed.name, DensityTarget.of(target, "two").bandwidths) == ("one", ())
 
 
@@ -255,10 +255,10 @@ def test_bandwidths_are_six_from_a_twentieth_to_one_and_six_tenths():
 
 
 def test_half_widths_of_small_bandwidths_are_at_least_those_of_larger_ones(monkeypatch):
-    asked = []
+    calls = []
 
     def chosen(values, widths):
-        asked.append((values.tolist(), widths.tolist()))
+        calls.append((values.tolist(), widths.tolist()))
         return 1
 
     monkeypatch.setattr(density_weights, "slope", chosen)
@@ -269,5 +269,5 @@ def test_half_widths_of_small_bandwidths_are_at_least_those_of_larger_ones(monke
 
     pairs = [(np.nan, 1.0), (1.0, 2.0), (2.0, np.inf), (3.0, 5.0), (4.0, 1.0)]
     assert choose_bandwidth([candidate(*pair) for pair in pairs]) == 3
-    assert asked == [([1.0, 3.0, 4.0], [5.0, 5.0, 1.0])]
+    assert calls == [([1.0, 3.0, 4.0], [5.0, 5.0, 1.0])]
     assert choose_bandwidth([candidate(*pair) for pair in pairs[:1] * 3]) == 2

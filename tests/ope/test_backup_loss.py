@@ -217,10 +217,10 @@ def test_goals_are_clipped_to_what_is_possible(monkeypatch, horizon, steps):
     """Values that are not finite are left out; sums with 0 are always possible."""
     module = importlib.import_module("saddleback.ope.backup_loss")
     sample = SimpleNamespace(rewards=np.array([1.0, 2.0, 1.5]))
-    asked = []
+    calls = []
 
     def fitted(basis, rows, horizon, ridges, pooling, *, steps):
-        asked.append((basis.name, rows, ridges, pooling, steps))
+        calls.append((basis.name, rows, ridges, pooling, steps))
         values = {"linear": [9.0, -3.0, 99.0], "7 cells": [np.inf, 1.0, 1.0]}[basis.name]
         return SimpleNamespace(following=np.array(values)[None, :, None])
 
@@ -230,7 +230,7 @@ def test_goals_are_clipped_to_what_is_possible(monkeypatch, horizon, steps):
     goals = common_goals("own", "shared", bases, sample, 0.5, horizon)
     expected = [[r, r + v] for r, v in ((1.0, high), (2.0, 0.0), (1.5, high))]
     assert goals.tolist() == expected
-    assert asked == [(basis.name, "own", (1e-3,), (1.0,), steps) for basis in bases]
+    assert calls == [(basis.name, "own", (1e-3,), (1.0,), steps) for basis in bases]
     with_pool = common_goals("own", "shared", bases, sample, 0.5, horizon, SimpleNamespace(map=map))
     assert np.array_equal(with_pool, goals)
     sample.rewards = -sample.rewards
@@ -241,10 +241,10 @@ def test_goals_are_clipped_to_what_is_possible(monkeypatch, horizon, steps):
 
 def test_goals_of_shared_features_have_one_penalty(monkeypatch):
     module = importlib.import_module("saddleback.ope.backup_loss")
-    asked = []
+    calls = []
 
     def fitted(basis, rows, horizon, ridges, pooling, *, steps):
-        asked.append((rows, ridges, pooling))
+        calls.append((rows, ridges, pooling))
         return SimpleNamespace(following=np.zeros((1, 2, 1)))
 
     monkeypatch.setattr(module, "fit_basis", fitted)
@@ -253,4 +253,4 @@ def test_goals_of_shared_features_have_one_penalty(monkeypatch):
         is_shared=True,
     )  # fmt: skip
     common_goals("own", "shared", [shared], SimpleNamespace(rewards=np.ones(2)), 0.5, None)
-    assert asked == [("shared", (1e-3,), (100.0,))]
+    assert calls == [("shared", (1e-3,), (100.0,))]

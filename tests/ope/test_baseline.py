@@ -99,21 +99,21 @@ def test_a_self_check_counts_beyond_two_standard_errors():
     assert gap(None, None) is None
 
 
-def block_sums(ends, *, known=True, rewards=None):
+def block_sums(ends, *, has_target=True, rewards=None):
     """Return statistics of 14 episodes in blocks, and the discounted returns of those that end."""
     lengths = [3, 5, 2, 4, 6, 1, 4, 4, 2, 5, 3, 7, 2, 3]
     data = columns(lengths, ends, mu=False)
     data = data if rewards is None else data | {"reward": np.full(51, rewards)}
     log = sb.Log(data)
-    targets = {"new": "uniform"} | ({NAME: BehaviourTarget.of(log)} if known else {})
+    targets = {"new": "uniform"} | ({NAME: BehaviourTarget.of(log)} if has_target else {})
     sums = sb.Statistics.of(log, sb.GES(0.3), targets, features=FOURIER, gamma=0.9, blocks=6)
     ended = np.broadcast_to(np.array(ends) == "terminated", 14)
     return sums, discounted_returns(log, 0.9)[ended]
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_statistics_of_ended_episodes_have_their_mean_return(known):
-    sums, returns = block_sums("terminated", known=known)
+@pytest.mark.parametrize("has_target", [True, False])
+def test_statistics_of_ended_episodes_have_their_mean_return(has_target):
+    sums, returns = block_sums("terminated", has_target=has_target)
     baseline = Baseline.of_statistics(sums, sb.GES(0.3), 0.01)
     n, total, squares = sums.counts.returns.T
     assert (n.sum(), total.sum()) == (14, pytest.approx(returns.sum()))
@@ -126,7 +126,7 @@ def test_statistics_of_ended_episodes_have_their_mean_return(known):
     assert baseline.interval.value == pytest.approx(mean)
     assert baseline.interval.error == pytest.approx(expected.error)
     assert baseline.spread == pytest.approx(returns.std(ddof=1))
-    if not known:
+    if not has_target:
         assert (baseline.estimate, baseline.self_check, baseline.gap) == (None, None, None)
         return
     value, scores = block_scores(sums, sb.GES(0.3), NAME, 0.01)
@@ -150,7 +150,7 @@ def test_truncated_episodes_have_the_bootstrapped_value(truncated):
     if truncated <= 12:
         spread = returns.std(ddof=1)
     assert baseline.spread == pytest.approx(spread)
-    assert Baseline.of_statistics(block_sums(ends, known=False)[0], sb.GES(0.3), 0.01) is None
+    assert Baseline.of_statistics(block_sums(ends, has_target=False)[0], sb.GES(0.3), 0.01) is None
 
 
 def test_equal_returns_vary_by_a_hundredth_of_their_size():

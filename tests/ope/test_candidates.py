@@ -179,10 +179,10 @@ def test_one_hot_features_of_other_points_are_0():
      (range(41), False), ([-1, 5, 9], True)],
 )  # fmt: skip
 def test_categories_are_three_to_forty_whole_numbers(column, kept):
-    found = module._categories(np.array(column, dtype=float))
-    assert (found is not None) == kept
+    actual = module._categories(np.array(column, dtype=float))
+    assert (actual is not None) == kept
     if kept:
-        assert found.tolist() == sorted(set(column))
+        assert actual.tolist() == sorted(set(column))
 
 
 def test_views_show_the_step_and_what_preceded_it(sample):

@@ -29,7 +29,7 @@ def sample_of(data, policy=target, **options):
     return sample_episodes(log, as_targets({"new": policy}, log), 10_000)[0]
 
 
-def found(**changes):
+def estimate_of(**changes):
     """Return a consensus of no candidates."""
     scores = np.array([1.0, 2.0, 6.0])
     plain = Consensus(
@@ -142,12 +142,12 @@ def test_losses_count_where_features_may_be_exact(mass):
         fits.ratio[:] += mass
         fits.loss[:, 2] = np.inf
     losses = weighed.flat()[2]
-    _, heard = weighed.compare(0.05, (-9.0, 9.0), losses=losses)
+    _, with_losses = weighed.compare(0.05, (-9.0, 9.0), losses=losses)
     plain = Weighed(3)
     for _, fits in plain.parts:
         fits.ratio[:] += mass
-    _, unheard = plain.compare(0.05, (-9.0, 9.0))
-    assert heard["value"] != pytest.approx(unheard["value"])
+    _, without_losses = plain.compare(0.05, (-9.0, 9.0))
+    assert with_losses["value"] != pytest.approx(without_losses["value"])
 
 
 def test_the_direct_model_leaves_out_bases_of_little_weight():
@@ -285,13 +285,13 @@ def test_one_action_shares_nothing(monkeypatch):
 def test_two_actions_share_features_and_differ_by_penalties(monkeypatch):
     data = columns([1] * 12, "terminated", actions=2)
     sample = sample_of(data, lambda x: np.tile([0.25, 0.75], (len(x), 1)))
-    asked = []
+    calls = []
     monkeypatch.setattr(module, "candidates", lambda *_: [constant(sample)])
     monkeypatch.setattr(
-        module, "shared_candidates", lambda *arguments, **_: asked.append(arguments[1:]) or []
+        module, "shared_candidates", lambda *arguments, **_: calls.append(arguments[1:]) or []
     )
     consensus = find_consensus(sample, "new", 0.9)
-    assert asked == [("new", 6, 300)]
+    assert calls == [("new", 6, 300)]
     every = [(pooling, ridge) for pooling in POOLING for ridge in RIDGES]
     assert [(one.pooling, one.ridge) for one in consensus.candidates] == every
 
@@ -339,7 +339,7 @@ class Parts:
 
     def __init__(self, monkeypatch, hides, windows=None):
         self.sample = sample_of(columns([3, 2] * 8, "terminated"))
-        self.n, self.asked = len(self.sample.rewards), {}
+        self.n, self.calls = len(self.sample.rewards), {}
         rng = np.random.default_rng(0)
         self.delta, self.ratio = rng.normal(2.0, 1.0, size=(2, 6, self.n, 1))
         self.results = []
@@ -350,20 +350,20 @@ class Parts:
             k = len(self.results)
             value = {OBSERVATION: 1.0, STEP: 2.0, HISTORY: 3.0}[own] + 10 * (seen == own)
             scores = value + np.linspace(-1.0, 1.0, 16) * (k + 1)
-            one = found(view=own, value=value, scores=scores, dispersion=0.25 + k)
+            one = estimate_of(view=own, value=value, scores=scores, dispersion=0.25 + k)
             self.results.append((seen, own, one))
             return one, self.delta[k], self.ratio[k]
 
         def hidden(*arguments):
-            self.asked["hidden"] = arguments
+            self.calls["hidden"] = arguments
             return hides
 
         def loss(*arguments):
-            self.asked["loss"] = arguments
+            self.calls["loss"] = arguments
             return 0.875
 
         def weights(sample, name, gamma, ratio):
-            self.asked.setdefault("ratios", []).append(ratio)
+            self.calls.setdefault("ratios", []).append(ratio)
             return None if windows is None else windows + ratio
 
         for name, function in (
@@ -392,8 +392,8 @@ class Parts:
 def test_every_view_is_heard_with_and_without_the_observation(monkeypatch):
     parts = Parts(monkeypatch, hides=False)
     consensus = parts.find()
-    asked = [(seen, own) for seen, own, _ in parts.results]
-    assert asked == [
+    calls = [(seen, own) for seen, own, _ in parts.results]
+    assert calls == [
         (OBSERVATION, OBSERVATION), (STEP, STEP), (OBSERVATION, STEP), (HISTORY, HISTORY),
         (OBSERVATION, HISTORY),
     ]  # fmt: skip
@@ -407,13 +407,13 @@ def test_the_history_is_asked_what_the_observation_hides(monkeypatch):
     consensus = parts.find()
     assert (consensus.view, consensus.value) == (HISTORY, 3.0)
     assert consensus.opinions == {OBSERVATION: 11.0, STEP: 2.0}
-    residuals, observation, history, dispersion, relative = parts.asked["hidden"]
+    residuals, observation, history, dispersion, relative = parts.calls["hidden"]
     expected = parts.by_episode(parts.delta[0], parts.ratio[4])
     assert residuals == pytest.approx(expected)
     assert np.array_equal(observation, parts.results[0][2].scores)
     assert np.array_equal(history, parts.results[4][2].scores)
     assert (dispersion, relative) == (4.25, 0.875)
-    losses = [one.shape for one in parts.asked["loss"]]
+    losses = [one.shape for one in parts.calls["loss"]]
     goals = losses[-1][1]  # three ridges of two bases in each view
     assert losses == [(6, goals), (6, goals), (parts.n, goals)]
 
@@ -429,13 +429,13 @@ def test_features_by_hand_are_not_replaced_by_the_history(monkeypatch):
     weigh = module._weigh
     monkeypatch.setattr(
         module, "_weigh",
-        lambda primals, duals, **options: (found(view=GIVEN), parts.delta[5], parts.ratio[5])
+        lambda primals, duals, **options: (estimate_of(view=GIVEN), parts.delta[5], parts.ratio[5])
         if duals[0][0].view.name == GIVEN else weigh(primals, duals, **options),
     )  # fmt: skip
     consensus = parts.find()
     assert consensus.view == GIVEN
     assert consensus.opinions == {OBSERVATION: 11.0, STEP: 2.0, HISTORY: 3.0}
-    assert "hidden" not in parts.asked
+    assert "hidden" not in parts.calls
 
 
 def test_every_view_is_corrected_by_its_own_windowed_ratios(monkeypatch):
@@ -444,7 +444,7 @@ def test_every_view_is_corrected_by_its_own_windowed_ratios(monkeypatch):
     consensus = parts.find()
     steps = windows[:, None]
     changes = [parts.by_episode(parts.delta[k], steps) for k in range(5)]
-    for k, ratio in enumerate(parts.asked["ratios"]):
+    for k, ratio in enumerate(parts.calls["ratios"]):
         assert np.array_equal(ratio, parts.ratio[[0, 2, 4, 1, 3][k], :, 0])
     error = changes[0].std(ddof=1) / 4
     assert consensus.windowed == pytest.approx((changes[0].mean(), error))
@@ -464,7 +464,7 @@ def test_a_horizon_has_no_windowed_ratios(monkeypatch):
     parts = Parts(monkeypatch, hides=False, windows=np.ones(40))
     consensus = parts.find(horizon=3)
     assert (consensus.windowed, consensus.is_windowed, consensus.horizon) == (None, False, 3)
-    assert "ratios" not in parts.asked
+    assert "ratios" not in parts.calls
 
 
 def test_features_by_hand_come_first(monkeypatch):
@@ -474,7 +474,7 @@ def test_features_by_hand_come_first(monkeypatch):
     monkeypatch.setattr(module, "shared_candidates", lambda *_, **__: [])
     seen = []
     monkeypatch.setattr(module, "_weigh", lambda primals, duals, **_: (
-        seen.append(duals[0][0].view.name), (found(), parts.delta[0], parts.ratio[0]),
+        seen.append(duals[0][0].view.name), (estimate_of(), parts.delta[0], parts.ratio[0]),
     )[1])  # fmt: skip
     parts.find(bases=None, given=Monomials(Scaling.of(parts.sample.states), 1))
     assert seen == [GIVEN, OBSERVATION]
@@ -485,7 +485,7 @@ def test_features_by_hand_come_first(monkeypatch):
 
 def test_a_contradiction_is_the_root_of_a_sum_of_squares():
     opinions, separate = {STEP: 7.0, HISTORY: 1.0}, {STEP: 13.0}
-    one = found(opinions=opinions, separate=separate)
+    one = estimate_of(opinions=opinions, separate=separate)
     squares = 0.5**2 + (3 - 1) ** 2 + 1.5**2 + (7 - 3) ** 2 + (1 - 3) ** 2 + 0.1 * (13 - 3) ** 2
     assert one.contradiction(1.0, 1.5) == pytest.approx(1.5 * np.sqrt(squares))
     assert one.contradiction(5.0, 1.5) == pytest.approx(1.5 * np.sqrt(squares))
@@ -499,10 +499,10 @@ def test_a_contradiction_is_the_root_of_a_sum_of_squares():
 def test_a_change_by_windowed_ratios_moves_scores_by_its_share():
     noise = np.array([-1.0, 0.0, 1.0])  # its mean has the error 1/√3
     error = 1 / np.sqrt(3)
-    same = found().changed(1.0 + noise)
+    same = estimate_of().changed(1.0 + noise)
     assert (same.value, same.error, same.is_windowed) == (3.0, 1.5, False)
     assert same.windowed == pytest.approx((1.0, error))
-    other = found().changed(noise - 4.0)
+    other = estimate_of().changed(noise - 4.0)
     share = 1 - (2 * error / 4) ** 2
     scores = np.array([1.0, 2.0, 6.0]) + share * (noise - 4.0)
     assert other.scores == pytest.approx(scores)
@@ -512,23 +512,26 @@ def test_a_change_by_windowed_ratios_moves_scores_by_its_share():
 
 
 def test_what_the_history_corrects_is_the_distance_of_the_observation():
-    assert found().correction is None
-    by_history = found(view=HISTORY, opinions={OBSERVATION: 7.0, STEP: 2.0})
+    assert estimate_of().correction is None
+    by_history = estimate_of(view=HISTORY, opinions={OBSERVATION: 7.0, STEP: 2.0})
     assert by_history.correction == CAUTION * 4.0
     assert by_history.hidden == (HISTORY, 4.0)
 
 
 def test_the_view_that_changes_the_estimate_most_hides_something():
-    assert found().hidden is None
-    assert found(opinions={STEP: 4.0, HISTORY: 1.0}).hidden == (HISTORY, 2.0)
-    assert found(opinions={STEP: 0.5, HISTORY: 4.0}).hidden == (STEP, 2.5)
-    given = found(view=GIVEN, opinions={OBSERVATION: 9.0, STEP: 3.5})
+    assert estimate_of().hidden is None
+    assert estimate_of(opinions={STEP: 4.0, HISTORY: 1.0}).hidden == (HISTORY, 2.0)
+    assert estimate_of(opinions={STEP: 0.5, HISTORY: 4.0}).hidden == (STEP, 2.5)
+    given = estimate_of(view=GIVEN, opinions={OBSERVATION: 9.0, STEP: 3.5})
     assert given.hidden == (STEP, 0.5)  # the observation hides nothing that features of it show
-    assert found(view=GIVEN, opinions={OBSERVATION: 9.0}).hidden is None
-    assert found(view=HISTORY, opinions={OBSERVATION: 3.5, STEP: -1.0}).hidden == (HISTORY, 4.0)
+    assert estimate_of(view=GIVEN, opinions={OBSERVATION: 9.0}).hidden is None
+    assert estimate_of(view=HISTORY, opinions={OBSERVATION: 3.5, STEP: -1.0}).hidden == (
+        HISTORY,
+        4.0,
+    )
 
 
 def test_a_consensus_without_windowed_ratios_says_so():
-    plain = found(windowed=(1.0, 0.5)).as_dict()
+    plain = estimate_of(windowed=(1.0, 0.5)).as_dict()
     assert (plain["value"], plain["windowed"], plain["is_windowed"]) == (3.0, (1.0, 0.5), False)
     assert plain["candidates"] == []

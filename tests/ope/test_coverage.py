@@ -195,11 +195,11 @@ def test_the_region_with_the_least_data_equals_that_of_a_search(seed):
     columns = [Column.of(name, observations[:, k]) for k, name in enumerate("xy")]
     sizes = [len(column.edges) + 1 for column in columns]
     taken = [rng.integers(0, 9, (size, 3)).astype(float) for size in sizes]
-    found = module._weakest(observations, pi, weak, columns, taken)
+    actual = module._weakest(observations, pi, weak, columns, taken)
     at = [column.find(observations[:, k]) for k, column in enumerate(columns)]
     action, k, part, above, count, share = weakest_by_loops(at, pi, weak, taken, sizes)
     where = f"where {columns[k].describe(part, above)}"
-    assert found == (action, where, count, pytest.approx(share))
+    assert actual == (action, where, count, pytest.approx(share))
 
 
 def test_a_region_is_named_from_half_a_percent_of_the_decisions():
@@ -208,8 +208,8 @@ def test_a_region_is_named_from_half_a_percent_of_the_decisions():
         observations = (np.arange(n) > 0).astype(float)[:, None]
         pi, weak = np.ones((n, 1)), np.where(observations > 0, 0.5, 1.0)
         column = Column.of("x", observations[:, 0])
-        found = module._weakest(observations, pi, weak, [column], [np.array([[3.0], [7.0]])])
-        assert found[1] == where
+        actual = module._weakest(observations, pi, weak, [column], [np.array([[3.0], [7.0]])])
+        assert actual[1] == where
 
 
 def test_of_equal_regions_the_first_column_is_named():
@@ -217,22 +217,22 @@ def test_of_equal_regions_the_first_column_is_named():
     pi = np.ones((20, 1))
     weak = np.where(observations[:, :1] == 1.0, 1.0, 0.5)
     columns = [Column.of(name, observations[:, 0]) for name in "xy"]
-    found = module._weakest(observations, pi, weak, columns, [np.ones((4, 1))] * 2)
-    assert found == (0, "where x = 1", 1, 0.25)
+    actual = module._weakest(observations, pi, weak, columns, [np.ones((4, 1))] * 2)
+    assert actual == (0, "where x = 1", 1, 0.25)
 
 
 def test_without_a_region_the_most_frequent_action_is_named():
     pi = np.array([[0.25, 0.5, 0.25], [0.0, 0.75, 0.25]])
-    found = module._weakest(np.zeros((2, 0)), pi, pi, [], [])
-    assert found == (1, "in all states", 0, 1.25 / 2)
+    actual = module._weakest(np.zeros((2, 0)), pi, pi, [], [])
+    assert actual == (1, "in all states", 0, 1.25 / 2)
     many = np.arange(300.0)[:, None] // 1.0
     pi = np.full((300, 3), 1 / 3)
     column = SimpleNamespace(
         edges=np.arange(299) + 0.5, find=lambda x: x.astype(int), describe=lambda *_: "here"
     )
     table = np.arange(900.0).reshape(300, 3)
-    found = module._weakest(many, pi, pi * 0.0 - np.inf, [column], [table])
-    assert found == (0, "in all states", table[:, 0].sum(), pytest.approx(1 / 3))
+    actual = module._weakest(many, pi, pi * 0.0 - np.inf, [column], [table])
+    assert actual == (0, "in all states", table[:, 0].sum(), pytest.approx(1 / 3))
 
 
 def test_coverage_along_columns_equals_that_of_loops():

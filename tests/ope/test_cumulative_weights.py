@@ -108,7 +108,7 @@ def random_columns(scale, impossible, seed=0):
 @pytest.mark.parametrize("cuts", CUTS)
 def test_sums_and_scores_equal_those_of_decimals(scale, impossible, gamma, cuts):
     columns = random_columns(scale, impossible)
-    found = weigh(LENGTHS, cuts, columns, float(gamma))
+    actual = weigh(LENGTHS, cuts, columns, float(gamma))
     with localcontext() as context:
         context.prec = 60
         expected = by_decimals(LENGTHS, columns, gamma)
@@ -116,27 +116,27 @@ def test_sums_and_scores_equal_those_of_decimals(scale, impossible, gamma, cuts)
         last = [float(w[-1].ln()) if w[-1] else -np.inf for w in expected.W]
         peaks = [max(w) for w in expected.W]
         peaks = [float(w.ln()) if w else -np.inf for w in peaks]
-    np.testing.assert_allclose(found.steps.log_total, logs, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(found.steps.ess, [float(x) for x in expected.ess], rtol=1e-10)
+    np.testing.assert_allclose(actual.steps.log_total, logs, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(actual.steps.ess, [float(x) for x in expected.ess], rtol=1e-10)
     means = [float(x) for x in expected.means]
-    np.testing.assert_allclose(found.steps.mean, means, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(actual.steps.mean, means, rtol=1e-10, atol=1e-12)
     scores = [float(x) for x in expected.scores]
-    np.testing.assert_allclose(found.scores, scores, rtol=1e-9, atol=1e-9)
-    assert found.value == pytest.approx(float(expected.value), rel=1e-10)
-    np.testing.assert_allclose(found.episodes[:, LOG], last, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(found.episodes[:, PEAK], peaks, rtol=1e-12, atol=1e-12)
-    assert found.lengths.tolist() == LENGTHS
+    np.testing.assert_allclose(actual.scores, scores, rtol=1e-9, atol=1e-9)
+    assert actual.value == pytest.approx(float(expected.value), rel=1e-10)
+    np.testing.assert_allclose(actual.episodes[:, LOG], last, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(actual.episodes[:, PEAK], peaks, rtol=1e-12, atol=1e-12)
+    assert actual.lengths.tolist() == LENGTHS
     bounds = np.cumsum([0, *LENGTHS])
     returns = [
         sum(float(gamma) ** t * columns["reward"][low + t] for t in range(high - low))
         for low, high in itertools.pairwise(bounds)
     ]
-    np.testing.assert_allclose(found.episodes[:, RETURN], returns, rtol=1e-12)
-    assert found.episodes[:, FIRST].tolist() == columns["v"][bounds[:-1]].tolist()
+    np.testing.assert_allclose(actual.episodes[:, RETURN], returns, rtol=1e-12)
+    assert actual.episodes[:, FIRST].tolist() == columns["v"][bounds[:-1]].tolist()
     if scale < 1:
         for column, numbers in ((TOTAL, expected.totals), (MASS, expected.masses)):
             numbers = [float(x) for x in numbers]
-            np.testing.assert_allclose(found.episodes[:, column], numbers, rtol=1e-10)
+            np.testing.assert_allclose(actual.episodes[:, column], numbers, rtol=1e-10)
 
 
 @pytest.mark.kernel
@@ -145,10 +145,10 @@ def test_a_step_without_any_weight_has_no_value():
     second = np.concatenate([np.arange(length) == 1 for length in LENGTHS])
     first = np.concatenate([np.full(length, length < 2) for length in LENGTHS])
     columns["log_rho"] = np.where(second | first, -np.inf, 0.0)
-    found = weigh(LENGTHS, [4], columns, 0.5)
-    assert np.isneginf(found.steps.log_total).tolist() == [False, *[True] * 5]
-    assert np.isnan(found.value)
-    assert found.steps.mean[1:].tolist() == [0.0] * 5
+    actual = weigh(LENGTHS, [4], columns, 0.5)
+    assert np.isneginf(actual.steps.log_total).tolist() == [False, *[True] * 5]
+    assert np.isnan(actual.value)
+    assert actual.steps.mean[1:].tolist() == [0.0] * 5
 
 
 @pytest.mark.kernel
@@ -157,15 +157,15 @@ def test_sums_grow_with_the_longest_episode_so_far():
     lengths = [2, 5, 13, 1]
     n = sum(lengths)
     columns = {name: np.ones(n) for name in ("reward", "q", "v")} | {"log_rho": np.zeros(n)}
-    found = weigh(lengths, [2, 7, 20], columns, 1.0)
-    assert found.steps.log_total == pytest.approx([math.log(4)] * 13)
-    assert found.steps.ess == pytest.approx([4.0] * 13)
+    actual = weigh(lengths, [2, 7, 20], columns, 1.0)
+    assert actual.steps.log_total == pytest.approx([math.log(4)] * 13)
+    assert actual.steps.ess == pytest.approx([4.0] * 13)
     ended = [sum(length == t + 1 for length in lengths) for t in range(13)]
     going = [sum(length > t for length in lengths) for t in range(13)]
     # y is 1 − 1 + 1, and 0 in the last step of an episode.
     expected = [(going[t] - ended[t]) / 4 for t in range(13)]
-    assert found.steps.mean == pytest.approx(expected)
-    assert found.value == pytest.approx(1.0 + sum(expected))
+    assert actual.steps.mean == pytest.approx(expected)
+    assert actual.value == pytest.approx(1.0 + sum(expected))
 
 
 times = getattr(cumulative_weights.times, "py_func", cumulative_weights.times)

@@ -348,13 +348,13 @@ def test_tuning_parameters_are_around_the_logged_weights(monkeypatch):
 
 
 def test_slope_compares_means_with_half_widths(monkeypatch):
-    one, asked = fixed(np.linspace(0.5, 4.0, 40)), []
+    one, calls = fixed(np.linspace(0.5, 4.0, 40)), []
     monkeypatch.setattr(
-        decisions_module, "slope", lambda means, widths: asked.append((means, widths)) or 0
+        decisions_module, "slope", lambda means, widths: calls.append((means, widths)) or 0
     )
     values, note = one.values("Switch-DR")
     assert note == "τ = ∞ by SLOPE++"
-    means, widths = asked[0]
+    means, widths = calls[0]
     assert means[0] == pytest.approx(one.weighted.totals.mean())
     mean, _, high = interval(one.weighted.totals)
     assert widths[0] == pytest.approx(high - mean)
@@ -400,9 +400,9 @@ def test_the_mean_weight_has_its_standard_error():
 def test_notes_of_estimates(value, k_hat, ess, note):
     """With very many episodes k̂ may be up to 0.7."""
     assert estimate_note(value, k_hat, ess, 10**9, None).startswith(note)
-    told = estimate_note(value, k_hat, ess, 10**9, "by a tree")
-    assert told.endswith("propensities estimated: by a tree")
-    assert ("ok" in told) is False
+    with_propensities = estimate_note(value, k_hat, ess, 10**9, "by a tree")
+    assert with_propensities.endswith("propensities estimated: by a tree")
+    assert ("ok" in with_propensities) is False
 
 
 def test_close_numbers_have_as_many_decimals_as_they_need():

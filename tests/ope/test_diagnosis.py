@@ -133,8 +133,8 @@ def test_counts_of_the_log_are_shares_of_rows_or_episodes(sums, measured):
         sb.log.Finding("W155", "one."), sb.log.Finding("W171", "two."),
         sb.log.Finding("W155", "three"),
     )  # fmt: skip
-    told = diagnosed(replace(other, findings=findings), measured).verdict.evidence
-    assert told.outliers == "one; three"
+    with_findings = diagnosed(replace(other, findings=findings), measured).verdict.evidence
+    assert with_findings.outliers == "one; three"
 
 
 def test_without_a_ridge_there_is_nothing_to_compare_it_with(sums):
@@ -178,9 +178,9 @@ def test_a_consensus_contradicts_the_estimate(sums, measured, horizon, is_main):
     assert (evidence.hidden, evidence.hidden_in) == (0.5, STEP)
     assert evidence.imbalance == 0.25
     assert evidence.gap == gap.value
-    known = [gap.agreement, gap.unvisited, gap.residual, gap.trace, gap.ridge, gap.self_check]
-    known += [gap.consensus] if is_main else []
-    assert evidence.refusing_gap == max(part for part in known if part is not None)
+    biases = [gap.agreement, gap.unvisited, gap.residual, gap.trace, gap.ridge, gap.self_check]
+    biases += [gap.consensus] if is_main else []
+    assert evidence.refusing_gap == max(part for part in biases if part is not None)
     assert evidence.unique is (None if is_main else True)
     closed_form = "it concerns the closed form, which is not the estimate"
     ridge = evidence.notes["RIDGE"]

@@ -180,8 +180,8 @@ def test_limits_of_steps_and_cells():
 def test_a_time_limit_of_the_task_is_its_horizon(ends, following, horizon):
     """If next observations are known: otherwise the last value is 0."""
     data = columns([4] * 12, ends, following=following)
-    one, found = sampled(sb.Log(data, time_limit="task"))
-    assert found == horizon
+    one, common_length = sampled(sb.Log(data, time_limit="task"))
+    assert common_length == horizon
     assert one.continues[one.last].all() == (horizon is not None)
     assert one.continues[~one.last].all()
     other, none = sampled(sb.Log(data))

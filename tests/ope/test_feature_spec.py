@@ -65,28 +65,28 @@ def test_texts_name_features_of_a_box(text, kind, options):
 def test_a_cube_of_centres_is_that_of_its_number():
     box = {"low": (0.0,) * 3, "high": (1.0,) * 3}
     for total, centres in ((125, 5), (124, 4), (27, 3), (1000, 10)):
-        made = parse_features(f"rbf:{total}", a_log(3), None, np.zeros(3), np.ones(3))
-        assert made == features.RBF(**box, centres=centres)
+        actual = parse_features(f"rbf:{total}", a_log(3), None, np.zeros(3), np.ones(3))
+        assert actual == features.RBF(**box, centres=centres)
 
 
 def test_the_box_is_the_range_of_the_log():
     """A constant column has a box of width 1, unless the box is given."""
     sample = a_sample([[0.0, 5.0], [2.0, 5.0]])
-    made = parse_features("polynomial", a_log(), sample)
-    assert (made.low, made.high) == ((0.0, 5.0), (2.0, 6.0))
-    made = parse_features("polynomial", a_log(), sample, None, np.array([3.0, 7.0]))
-    assert (made.low, made.high) == ((0.0, 5.0), (3.0, 7.0))
-    made = parse_features("polynomial", a_log(), sample, np.array([-1.0, 4.0]))
-    assert (made.low, made.high) == ((-1.0, 4.0), (2.0, 5.0))
+    actual = parse_features("polynomial", a_log(), sample)
+    assert (actual.low, actual.high) == ((0.0, 5.0), (2.0, 6.0))
+    actual = parse_features("polynomial", a_log(), sample, None, np.array([3.0, 7.0]))
+    assert (actual.low, actual.high) == ((0.0, 5.0), (3.0, 7.0))
+    actual = parse_features("polynomial", a_log(), sample, np.array([-1.0, 4.0]))
+    assert (actual.low, actual.high) == ((-1.0, 4.0), (2.0, 5.0))
 
 
 def test_monomials_and_waves_scale_robustly():
     sample = a_sample(STATES)
     scaling = Scaling.of(STATES)
     for text, waves in (("random-fourier", 40), ("random-fourier:7", 7)):
-        made = parse_features(text, a_log(), sample)
+        actual = parse_features(text, a_log(), sample)
         width = round(median_distance(scaling(STATES)), 3)
-        assert made == features.RandomFourier(scaling, waves, width)
+        assert actual == features.RandomFourier(scaling, waves, width)
     sample.high = sample.high + 100.0
     far = scaling.covering(np.stack([sample.low, sample.high]))
     for text, degree in (("monomials", 2), ("monomials:3", 3)):
@@ -123,11 +123,11 @@ def test_given_features_and_states():
 def test_defaults_have_few_features(states, actions, expected):
     sample = a_sample(states)
     for text in (None, "auto"):
-        made = parse_features(text, a_log(len(states[0]), actions), sample)
-        name = type(made).__name__
-        assert (f"{made.bins}x{made.tilings}" if name == "Tiles" else name) == expected
+        actual = parse_features(text, a_log(len(states[0]), actions), sample)
+        name = type(actual).__name__
+        assert (f"{actual.bins}x{actual.tilings}" if name == "Tiles" else name) == expected
     if expected == "RandomFourier":
-        assert made.waves == 40
+        assert actual.waves == 40
     given = parse_features(None, a_log(len(states[0]), actions, are_features=True), sample)
     assert given == features.Identity(len(states[0]))
 
@@ -141,7 +141,7 @@ def test_numbers_are_whole_and_positive():
 
 def test_which_texts_need_the_range_of_the_log():
     corner = np.zeros(2)
-    for text, corners, known in (
+    for text, corners, expected in (
         ("states:4", (None, None), True), ("states", (corner, corner), False),
         ("auto", (corner, corner), False), ("monomials:2", (corner, corner), False),
         ("random-fourier", (corner, corner), False), ("a.stats", (None, None), True),
@@ -149,7 +149,7 @@ def test_which_texts_need_the_range_of_the_log():
         ("tiles", (corner, None), False), ("tiles", (None, corner), False),
         ("tiles", (corner, corner), True), ("tiles", (None, None), False),
     ):  # fmt: skip
-        assert box_known(text, *corners) == known
+        assert box_known(text, *corners) == expected
 
 
 @pytest.fixture(scope="module")
@@ -167,8 +167,8 @@ def test_corners_have_a_number_for_each_entry(log):
 
 def test_functions_return_a_row_for_each_observation(log):
     sample = log.sample()
-    made = wrap_features(lambda x: np.column_stack([x, x, x[:, :1]]), log, "f", sample)
-    assert made.size == 5
+    actual = wrap_features(lambda x: np.column_stack([x, x, x[:, :1]]), log, "f", sample)
+    assert actual.size == 5
     assert wrap_features(lambda x: x[:, :1], log, "f").size == 1
     for function, shape in (
         (lambda x: x[:1], [1, 2]), (lambda x: x[:, 0], [2]), (lambda x: x[:, :, None], [2, 2, 1]),

@@ -132,9 +132,9 @@ def test_penalties_are_those_of_mean_weights_and_of_differences(equal, less, K):
     np.testing.assert_allclose(blocks, blocks.T, atol=1e-12)
     for theta in rng.normal(size=(5, K * m)):
         assert theta @ blocks @ theta == pytest.approx(energy(theta), rel=1e-11)
-    again = penalised.matrix(ridge, pooling)
+    second = penalised.matrix(ridge, pooling)
     matrix[:] = np.nan  # it may be overwritten
-    np.testing.assert_allclose(again + (0.0 if L is None else L), blocks)
+    np.testing.assert_allclose(second + (0.0 if L is None else L), blocks)
 
 
 def test_features_that_are_never_active_have_a_small_ridge():

@@ -100,15 +100,15 @@ def weigh_views(fits, owners, own, episode, noise, possible, losses=None):
     duals = range(N - own, N)
     plug_in = [fits[i][0].mean() for i in range(N)]
     corrections = [[(fits[j][2] * fits[i][1]).sum() / E for j in duals] for i in range(N)]
-    beyond = [max(possible[0] - value, value - possible[1], 0.0) for value in plug_in]
-    heard = [i for i in range(N) if beyond[i] <= noise]
-    if len({owners[i] for i in heard}) < 2:
-        heard = list(range(N))
+    distances = [max(possible[0] - value, value - possible[1], 0.0) for value in plug_in]
+    plausible = [i for i in range(N) if distances[i] <= noise]
+    if len({owners[i] for i in plausible}) < 2:
+        plausible = list(range(N))
     imbalances = []
     for j in range(own):
         medians = [
-            np.median([plug_in[i] + corrections[i][j] for i in heard if owners[i] == owner])
-            for owner in sorted({owners[i] for i in heard})
+            np.median([plug_in[i] + corrections[i][j] for i in plausible if owners[i] == owner])
+            for owner in sorted({owners[i] for i in plausible})
         ]
         imbalances.append(np.quantile(np.abs(medians - np.median(medians)), 0.8))
 
@@ -124,7 +124,7 @@ def weigh_views(fits, owners, own, episode, noise, possible, losses=None):
         for i in range(N):
             more = [losses[i, g] - np.nanmin(losses[:, g]) for g in predicted]
             residuals[i] += 0.15 * max(1.0, mass) * np.sqrt(sum(more) / len(more))
-    residuals = [max(residuals[i], beyond[i]) for i in range(N)]
+    residuals = [max(residuals[i], distances[i]) for i in range(N)]
     p, d = weights(residuals, 4), weights(imbalances, 4)
     pairs = [(p[i] * d[j], plug_in[i] + corrections[i][j]) for i in range(N) for j in range(own)]
     value = sum(share * estimate for share, estimate in pairs)
