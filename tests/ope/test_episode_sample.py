@@ -202,3 +202,14 @@ def test_a_log_without_transitions_has_no_sample():
     log = sb.Log(columns([1, 1], "truncated", following=False))
     with pytest.raises(InvalidParameter, match="no transitions"):
         sampled(log)
+
+
+@pytest.mark.parametrize("segment", [1 << 16, 3])
+def test_tiny_samples_keep_an_episode_of_one_row(segment):
+    """Fewer than 32 rows: episodes are cut to one, and the last is kept whatever its size."""
+    log = sb.Log(columns([4, 3, 5, 2], "terminated"), segment=segment)
+    full = sampled(log)[0]
+    first = full.step == 0
+    for most, episodes in ((31, 4), (3, 3), (1, 1), (0, 1)):
+        few = sampled(log, most)[0]
+        assert few.rewards.tolist() == full.rewards[first][:episodes].tolist()
