@@ -69,6 +69,10 @@ def test_a_cube_of_centres_is_that_of_its_number():
         assert actual == features.RBF(**box, centres=centres)
 
 
+def test_a_line_has_a_hundred_centres():
+    assert parse_features("rbf", a_log(1), None, np.zeros(1), np.ones(1)).centres == 100
+
+
 def test_the_box_is_the_range_of_the_log():
     """A constant column has a box of width 1, unless the box is given."""
     sample = a_sample([[0.0, 5.0], [2.0, 5.0]])
