@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -179,3 +180,77 @@ def test_the_history_does_not_lead_where_its_estimate_is_imprecise():
     assert is_hidden(**arguments | {"history": 0.5 + 0.7 * noise}, dispersion=0.0, relative=0.9)
     assert is_hidden(**arguments, dispersion=0.2, relative=0.4)
     assert not is_hidden(**arguments, dispersion=0.3, relative=0.4)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "gamma", "horizon", "expected"),
+    [
+        ((-2.0, 1.0), 0.5, None, (-4.0, 2.0)),
+        ((-2.0, 1.0), 0.5, 3, (-3.5, 1.75)),
+        ((1.0, 3.0), 0.5, None, (1.0, 6.0)),
+        ((-3.0, -1.0), 1.0, 2, (-6.0, -1.0)),
+        ((0.0, 1.0), 1.0, None, (0.0, 4.0)),
+        ((-1.0, 0.0), 0.0, None, (-1.0, 0.0)),
+    ],
+)
+def test_values_are_between_those_of_one_step_and_of_all(rewards, gamma, horizon, expected):
+    sample = SimpleNamespace(rewards=np.array([*rewards, *rewards]))
+    assert value_range(sample, gamma, horizon) == expected
+
+
+def test_pilots_are_the_middle_ones_of_their_kind():
+    def basis(name, view="observation", lam=0.0):
+        return Basis(name, SimpleNamespace(name=view), None, lam=lam)
+
+    bases = [
+        basis("constant"), basis("random Fourier 10, bandwidth 1"), basis("linear"),
+        basis("random Fourier 20, bandwidth 2"), basis("linear", "step"),
+        basis("random Fourier 30, bandwidth 4"), basis("linear, λ 0.9", lam=0.9),
+        basis("7 cells", "features"), basis("9 cells"),
+    ]  # fmt: skip
+    chosen = ["random Fourier 20, bandwidth 2", "linear", "9 cells"]
+    assert [one.name for one in pilots(bases)] == chosen
+
+
+@pytest.mark.parametrize(("horizon", "steps"), [(None, [0]), (2, [0, 1]), (3, [0, 1]), (8, [0, 4])])
+def test_goals_are_clipped_to_what_is_possible(monkeypatch, horizon, steps):
+    """Values that are not finite are left out; sums with 0 are always possible."""
+    module = importlib.import_module("saddleback.ope.backup_loss")
+    sample = SimpleNamespace(rewards=np.array([1.0, 2.0, 1.5]))
+    calls = []
+
+    def fitted(basis, rows, horizon, ridges, pooling, *, steps):
+        calls.append((basis.name, rows, ridges, pooling, steps))
+        values = {"linear": [9.0, -3.0, 99.0], "7 cells": [np.inf, 1.0, 1.0]}[basis.name]
+        return SimpleNamespace(following=np.array(values)[None, :, None])
+
+    monkeypatch.setattr(module, "fit_basis", fitted)
+    bases = [Basis(name, SimpleNamespace(name="features"), None) for name in ("linear", "7 cells")]
+    high = value_range(sample, 0.5, horizon)[1]
+    goals = common_goals("own", "shared", bases, sample, 0.5, horizon)
+    expected = [[r, r + v] for r, v in ((1.0, high), (2.0, 0.0), (1.5, high))]
+    assert goals.tolist() == expected
+    assert calls == [(basis.name, "own", (1e-3,), (1.0,), steps) for basis in bases]
+    with_pool = common_goals("own", "shared", bases, sample, 0.5, horizon, SimpleNamespace(map=map))
+    assert np.array_equal(with_pool, goals)
+    sample.rewards = -sample.rewards
+    low = value_range(sample, 0.5, horizon)[0]
+    least = [[r, r + v] for r, v in ((-1.0, 0.0), (-2.0, max(-3.0, low)), (-1.5, 0.0))]
+    assert common_goals("own", "shared", bases, sample, 0.5, horizon).tolist() == least
+
+
+def test_goals_of_shared_features_have_one_penalty(monkeypatch):
+    module = importlib.import_module("saddleback.ope.backup_loss")
+    calls = []
+
+    def fitted(basis, rows, horizon, ridges, pooling, *, steps):
+        calls.append((rows, ridges, pooling))
+        return SimpleNamespace(following=np.zeros((1, 2, 1)))
+
+    monkeypatch.setattr(module, "fit_basis", fitted)
+    shared = SimpleNamespace(
+        name="linear, shared", view=SimpleNamespace(name="observation"), lam=0.0, kind=("s", "l"),
+        is_shared=True,
+    )  # fmt: skip
+    common_goals("own", "shared", [shared], SimpleNamespace(rewards=np.ones(2)), 0.5, None)
+    assert calls == [("shared", (1e-3,), (100.0,))]

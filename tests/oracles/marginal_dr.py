@@ -87,3 +87,62 @@ def weigh(fits, owners, returns):
     value = sum(share * estimate for share, estimate in pairs)
     dispersion = np.sqrt(sum(share * (estimate - value) ** 2 for share, estimate in pairs))
     return value, dispersion, list(zip(residuals, imbalances, p, d, strict=True))
+
+
+def weigh_views(fits, owners, own, episode, noise, possible, losses=None):
+    """Return all that weighing the candidates of a view gives, one pair of candidates at a time.
+
+    As `weigh`, but ``fits`` are all primals, of which the last ``own`` are the duals, too. Values
+    outside what is ``possible`` count as contradicted; ``losses`` [N, P] are those of predicting
+    backups, where some features are exact. ``episode`` is that of each row.
+    """
+    N, E = len(fits), len(fits[0][0])
+    duals = range(N - own, N)
+    plug_in = [fits[i][0].mean() for i in range(N)]
+    corrections = [[(fits[j][2] * fits[i][1]).sum() / E for j in duals] for i in range(N)]
+    distances = [max(possible[0] - value, value - possible[1], 0.0) for value in plug_in]
+    plausible = [i for i in range(N) if distances[i] <= noise]
+    if len({owners[i] for i in plausible}) < 2:
+        plausible = list(range(N))
+    imbalances = []
+    for j in range(own):
+        medians = [
+            np.median([plug_in[i] + corrections[i][j] for i in plausible if owners[i] == owner])
+            for owner in sorted({owners[i] for i in plausible})
+        ]
+        imbalances.append(np.quantile(np.abs(medians - np.median(medians)), 0.8))
+
+    def weights(sizes, power):
+        falling = [(size + noise) ** -power for size in sizes]
+        return np.array([one / sum(falling) for one in falling])
+
+    balance = weights(imbalances, 2)
+    residuals = [sum(abs(corrections[i][j]) * balance[j] for j in range(own)) for i in range(N)]
+    if losses is not None:
+        mass = np.median([fits[j][2].sum() / E for j in duals])
+        predicted = [g for g in range(losses.shape[1]) if np.isfinite(losses[:, g]).any()]
+        for i in range(N):
+            more = [losses[i, g] - np.nanmin(losses[:, g]) for g in predicted]
+            residuals[i] += 0.15 * max(1.0, mass) * np.sqrt(sum(more) / len(more))
+    residuals = [max(residuals[i], distances[i]) for i in range(N)]
+    p, d = weights(residuals, 4), weights(imbalances, 4)
+    pairs = [(p[i] * d[j], plug_in[i] + corrections[i][j]) for i in range(N) for j in range(own)]
+    value = sum(share * estimate for share, estimate in pairs)
+    delta = sum(p[i] * fits[i][1] for i in range(N))
+    ratio = sum(d[j] * fits[k][2] for j, k in enumerate(duals))
+    starts = sum(p[i] * fits[i][0] for i in range(N))
+    scores = np.array([starts[e] + (delta * ratio)[episode == e].sum() for e in range(E)])
+    return {
+        "value": value,
+        "error": np.sqrt(((scores - scores.mean()) ** 2).sum() / (E - 1) / E),
+        "scores": scores,
+        "plug_in": starts,
+        "dispersion": np.sqrt(sum(share * (estimate - value) ** 2 for share, estimate in pairs)),
+        "imbalance": sum(d * imbalances),
+        "candidates": [
+            (plug_in[k], residuals[k], imbalances[j], p[k], d[j]) for j, k in enumerate(duals)
+        ],
+        "primal": p,
+        "delta": delta,
+        "ratio": ratio,
+    }
