@@ -167,6 +167,9 @@ def test_actions_without_noise_have_no_density():
     assert density_calibration(exact) == (0.0, 0.0)
     constant = SimpleNamespace(**vars(sample) | {"action_values": np.ones((600, 1))})
     assert density_calibration(constant) == (0.0, 0.0)
+    for actions in (2.0 * sample.states, np.column_stack([sample.states, -sample.states])):
+        linear = {"action_values": actions, "propensities": np.ones(600)}
+        assert density_calibration(SimpleNamespace(**vars(sample) | linear)) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(("dimensions", "degree"), [(20, 2), (21, 1)])

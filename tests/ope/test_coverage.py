@@ -19,7 +19,7 @@ from helpers.decision_logs import (
     target,
 )
 from helpers.logs import mixed
-from saddleback.features import Custom, OneHot
+from saddleback.features import Custom, OneHot, Tiles
 from saddleback.ope import coverage as module
 from saddleback.ope import evaluate_statistics
 from saddleback.ope.coverage import (
@@ -314,6 +314,43 @@ def test_a_quadratic_form_of_sparse_rows_is_that_of_dense_ones(size):
     np.testing.assert_allclose(module._quadratic(matrix, at, value), expected)
 
 
+@pytest.mark.parametrize(
+    "features",
+    [
+        Tiles((-2.0,), (5.0,), bins=8, tilings=8, table=3),
+        Custom(lambda seen: (seen > np.array([-3.0, 1.0, 4.0])) * (seen + 3.0), 3),
+    ],
+    ids=["collisions", "zeros"],
+)
+def test_effective_rows_count_a_repeated_index_each_time(features):
+    """Hashed tiles collide, and rows with fewer nonzero features are filled up with zeros."""
+    x = np.tile([-2.0, 0.0, 5.0, 3.0], 25)
+    data = {
+        "episode_id": np.arange(100), "obs_0": x, "action": np.tile([0, 0, 1, 1], 25),
+        "reward": x, "terminated": np.ones(100, bool), "truncated": np.zeros(100, bool),
+        "behavior_prob": np.full(100, 0.5),
+    }  # fmt: skip
+    log, half = sb.Log(data), always(0.5, 0.5)
+    sums = sb.Statistics.of(log, sb.GES(0.0), half, features=features, gamma=0.0)
+    points = np.array([[0.0], [5.0], [3.0], [-2.0]])
+    least, _ = inverse_effective_rows(features, sums, points, 2)
+
+    def dense(seen):
+        values = features(seen)  # of tiles, the active ones
+        if isinstance(features, Tiles):
+            return np.array([np.bincount(active, minlength=3) for active in values])
+        return values
+
+    for a in (0, 1):
+        own = dense(x[data["action"] == a][:, None])
+        inverse = np.linalg.pinv(own.T @ own, rcond=1e-10)
+        logged = np.isin(points[:, 0], x[data["action"] == a])  # others are outside the span
+        phi = dense(points[logged])
+        expected = np.einsum("ni,ij,nj->n", phi, inverse, phi)
+        np.testing.assert_allclose(least[logged, a], expected, rtol=1e-6)
+        assert (expected > 0).all()
+
+
 @pytest.mark.parametrize(("scale", "intercept"), [(1.0, 1.0), (0.01, 1.0), (0.01, 0.0)])
 def test_the_share_outside_the_span_is_that_of_scaled_features(scale, intercept):
     """Features in multiples of their root mean square, of which some are never active."""
@@ -335,9 +372,7 @@ def test_the_share_outside_the_span_is_that_of_scaled_features(scale, intercept)
         sb.Log(data), sb.GES(0.0), always(0.5, 0.5), features=features, gamma=0.0
     )
     points = np.array([[1.0], [7.0], [-2.0], [4.0], [0.125]])
-    outside = np.concatenate(
-        [inverse_effective_rows(features, sums, point[None], 2)[1] for point in points]
-    )
+    _, outside = inverse_effective_rows(features, sums, points, 2)
     for a, logged in enumerate(([-2.0, 0.0], [5.0, 3.0])):
         active = functions(np.array(logged)[:, None])
         mean_square = (active**2).mean(axis=0)
