@@ -9,7 +9,7 @@ from saddleback.errors import InvalidParameter, InvalidShape
 from saddleback.features import Tiles
 from saddleback.ope import sparse_samples as samples_module
 from saddleback.ope.sparse_samples import Table
-from saddleback.ope.svrg_solver import Samples, _steps, solve
+from saddleback.ope.svrg_solver import Samples, SVRGSolution, _steps, solve
 from saddleback.problems.mountain_car import HIGH, LOW
 
 REWARDS = [[1.0, -1.0], [0.5, 2.0]]
@@ -170,6 +170,104 @@ def test_single_steps_equal_a_dense_recursion(ridge):
     tables = (Table.of(rows) for rows in (samples.e, samples.d, samples.phi))
     _steps(chosen, weight, *tables, inverse, step, ridge, drift, moved)
     np.testing.assert_allclose(moved + 100 * drift, [theta, omega], rtol=1e-9)
+
+
+def solve_dense(samples, epochs, memory, ridge, seed, tolerance=0.0):
+    """Follow the module's equations with dense matrices; return θ, ω, residuals and failures."""
+    e, d, phi = (rows.toarray() for rows in (samples.e, samples.d, samples.phi))
+    (A, b, M), T, rng = sums(samples, ridge), len(e), np.random.default_rng(seed)
+    D = np.diag(M)
+    M = M + ridge * np.diag(D)
+    e_size, d_size, size = (np.sqrt((rows**2 / D).sum(axis=1)) for rows in (e, d, phi))
+    q = np.full(T, 1 / T)
+    if (e_size * d_size).any():
+        q = 0.5 / T + 0.5 * e_size * d_size / (e_size @ d_size)
+    v = 1 / (T * q)
+    step, growth, failures = 0.25 / max(v * (e_size * d_size + size**2)), 1.5, 0
+
+    def field(theta, omega):
+        return np.array([-A.T @ omega / D, (A @ theta + b - M @ omega) / D])
+
+    def norm(vectors):
+        return np.sqrt((D * vectors**2).sum())
+
+    def residual(theta):
+        return norm((A @ theta + b) / D) / norm(b / D)
+
+    z = np.zeros((2, len(D)))
+    past, residuals = [z], [1.0]
+    for _ in range(epochs):
+        now, moved = field(*z), np.zeros_like(z)
+        for u in rng.random(T):
+            t = min(int((np.cumsum(q) <= u).sum()), T - 1)
+            delta, gamma = moved
+            single = np.outer(e[t], d[t]) - ridge * np.diag(phi[t] ** 2)
+            gram = np.outer(phi[t], phi[t]) + ridge * np.diag(phi[t] ** 2)
+            moved = (
+                moved
+                + step * now
+                + step * v[t] / D * np.array([-single.T @ gamma, single @ delta - gram @ gamma])
+            )
+        if norm(field(*(z + moved))) < norm(now):
+            z, step = z + moved, step * growth
+            if memory:
+                past = [*past[-memory:], z]
+                fields = [(np.sqrt(D) * field(*one)).ravel() for one in past]
+                apart = np.array([one - fields[-1] for one in fields[:-1]])
+                share = np.linalg.lstsq(apart.T, -fields[-1], rcond=1e-12)[0]
+                z = z + sum(c * (one - past[-1]) for c, one in zip(share, past, strict=False))
+                past[-1] = z
+        else:
+            step, growth, failures = step / 2, max(1.02, (1 + growth) / 2), failures + 1
+        residuals.append(residual(z[0]))
+        if residuals[-1] <= tolerance:
+            break
+    return *z, residuals, failures
+
+
+@pytest.mark.parametrize(
+    ("memory", "ridge", "epochs"), [(0, 0.0, 12), (0, 0.2, 55), (2, 0.0, 8), (3, 0.3, 8)]
+)
+def test_epochs_equal_those_of_dense_matrices(memory, ridge, epochs):
+    """Of a problem for which some epochs fail, until the step grows by no more than 2 %."""
+    (phi, b), columns = random_stream(np.random.default_rng(4), steps=40, p=4)
+    samples = Samples.of(Stream.of(phi=phi, bootstrap=b, **columns))
+    options = {"memory": memory, "ridge": ridge, "epochs": epochs}
+    theta, omega, residuals, failures = solve_dense(samples, **options, seed=5)
+    solution = solve(samples, **options, rng=5, tolerance=1e-300)
+    np.testing.assert_allclose(solution.residuals, residuals, rtol=1e-6)
+    np.testing.assert_allclose(solution.theta, theta, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(solution.omega, omega, rtol=1e-6, atol=1e-9)
+    assert failures > 1
+
+
+def test_samples_of_no_difference_are_drawn_alike():
+    """Every state leads to itself: Â = 0, and ω solves M̂ω = b̂."""
+    phi = np.random.default_rng(6).normal(size=(30, 2)) * [1.0, 5.0]
+    stream = Stream.of(phi=phi, bootstrap=phi, rewards=1.0, discounts=1.0, decay=0.0)
+    samples = Samples.of(stream)
+    _, omega, residuals, _ = solve_dense(samples, 6, 0, 0.0, seed=2)
+    solution = solve(samples, rng=2, memory=0, epochs=6)
+    np.testing.assert_allclose(solution.omega, omega, rtol=1e-9)
+    assert solution.residuals.tolist() == residuals == [1.0] * 7
+
+
+def test_what_is_done_by_default():
+    (phi, b), columns = random_stream(np.random.default_rng(3), steps=60, p=30)
+    samples = Samples.of(Stream.of(phi=phi, bootstrap=0.3 * b, **columns | {"decay": 0.0}))
+    endless = solve(samples, rng=0, tolerance=1e-300, memory=0)
+    assert endless.outcome.endswith("after 200 epochs")
+    assert len(endless.residuals) == 201
+    usual = solve(samples, rng=0, epochs=30)
+    for memory, is_usual in ((20, True), (21, False), (19, False)):
+        other = solve(samples, rng=0, epochs=30, memory=memory, tolerance=1e-10, ridge=0.0)
+        assert np.array_equal(usual.residuals, other.residuals) == is_usual
+
+
+def test_a_solution_says_how_far_it_came():
+    residuals = np.array([1.0, 0.25, 0.00125])
+    solution = SVRGSolution(np.zeros(7), np.zeros(7), residuals, "ok")
+    assert repr(solution) == "SVRGSolution(p=7, epochs=2, residual=1.3e-03, outcome='ok')"
 
 
 @pytest.mark.kernel
