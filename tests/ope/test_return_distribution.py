@@ -230,6 +230,12 @@ def test_intervals_are_those_of_plain_sums(n, seed):
 def test_without_weight_there_are_no_quantiles():
     none = SortedReturns(np.arange(3.0), np.full(3, np.nan))
     assert np.isnan(none.quantile(0.5))
+    assert SortedReturns(np.array([3.0]), np.ones(1)).quantile(0.5) == 3.0
+
+
+def test_the_largest_return_ends_all_quantiles_whatever_the_rounding():
+    short = SortedReturns(np.array([1.0, 2.0]), np.array([0.5, 0.5 - 1e-9]))
+    assert [short.quantile(level) for level in (0.5, 0.6, 1.0)] == [1.0, 2.0, 2.0]
 
 
 def test_what_is_shown_by_default():

@@ -89,8 +89,11 @@ def test_bounded_weights_have_no_tail():
         assert np.isneginf(pareto_k(logs)) == bounded
     six = np.append(tail[:24], np.full(6, 3.0))  # all of the tail of 30 weights
     assert np.isneginf(pareto_k(np.log(six)))
-    six[-1] = 3.5
-    assert np.isfinite(pareto_k(np.log(six)))
+    assert np.isfinite(pareto_k(np.log([*six[:-1], 3.5])))
+    assert np.isfinite(pareto_k(np.log([2.9 if k == 24 else one for k, one in enumerate(six)])))
+    ten_and_one = np.append(tail[:89], [*[3.0] * 10, 3.5])
+    assert np.isfinite(pareto_k(np.log(ten_and_one)))
+    assert np.isnan(pareto_k(np.append(np.full(99, -np.inf), 0.0)))
 
 
 def test_limits_of_reliable_weights():
