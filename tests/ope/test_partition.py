@@ -165,7 +165,8 @@ def test_neighbouring_numbers_are_told_apart(low):
     """Their mean is rounded to one of them, which must be the lower one."""
     values = [low, np.nextafter(low, np.inf)]
     sample = np.array([values[0], values[1], values[1]])
-    cells = Cells.of(sample[:, None], 2)
+    cells = Cells.of(sample[:, None], 4)
+    assert cells.size == 2
     assert cells.find(sample[:, None]).tolist() == [0, 1, 1]
     column = Column.of("x", sample)
     assert column.find(sample).tolist() == [0, 1, 1]

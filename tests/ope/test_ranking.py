@@ -415,6 +415,8 @@ def test_a_ranking_of_costs_has_upper_bounds():
     *_, head, row = ranking._table()
     assert head[3] == "upper bound"
     assert row[1:4] == ("0.50", "−0.50", "−0.25")
+    columns = ranking._columns()
+    assert (columns["name"], columns["bound"], columns["beats"]) == (["new"], [0.25], [True])
     none = ranking_of(candidate_of(bound=0.0), costs=True)
     assert (none.as_dict()["best"], none.as_dict()["upper"]) == (None, None)
 
