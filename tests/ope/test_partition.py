@@ -204,3 +204,9 @@ def test_edges_are_sixteenths_rounded_to_a_hundredth_of_the_range(unit, step):
 )
 def test_regions_of_categories_and_values_are_named(name, sample, part, above, description):
     assert Column.of(name, np.array(sample, dtype=float)).describe(part, above) == description
+
+
+def test_the_range_is_from_the_smallest_to_the_largest_value():
+    """Of 0 to 100, edges are rounded to a hundredth of that: 1."""
+    column = Column.of("x", np.arange(101.0))
+    assert column.edges.tolist() == [np.round(6.25 * k) for k in range(1, 16)]
