@@ -3,16 +3,20 @@
 import numpy as np
 import pytest
 
-from saddleback import GES, GTB, Stream, System, problems
+from helpers.decision_logs import target
+from helpers.logs import mixed
+from saddleback import GES, GTB, SVRG, Stream, System, problems
 from saddleback.engine import as_source
 from saddleback.errors import InvalidParameter, InvalidShape
-from saddleback.features import Tiles
+from saddleback.features import Custom, Fourier, Tiles
+from saddleback.log import Log
 from saddleback.ope import sparse_samples as samples_module
 from saddleback.ope.sparse_samples import Table
 from saddleback.ope.svrg_solver import Samples, SVRGSolution, _steps, solve
 from saddleback.problems.mountain_car import HIGH, LOW
 
 REWARDS = [[1.0, -1.0], [0.5, 2.0]]
+BOX = ((-3.0, -3.0), (3.0, 3.0))
 
 
 def logged(problem, rule, steps, rng):
@@ -408,3 +412,55 @@ def test_bad_samples(monkeypatch):
         Samples.of(columns, p)
     with pytest.raises(InvalidParameter, match="more than 300 entries"):
         Samples.concatenate([samples, samples])
+
+
+def decisions(rows, **options):
+    """Return an estimator fitted to decisions with three dense features, and its progress."""
+    rng = np.random.default_rng(0)
+    data = {
+        "obs_0": rng.normal(size=rows), "obs_1": rng.normal(size=rows),
+        "action": np.zeros(rows, dtype=int), "reward": rng.normal(size=rows),
+        "behavior_prob": np.ones(rows),
+    }  # fmt: skip
+    features = Custom(lambda seen: np.column_stack([np.ones(len(seen)), seen]), 3)
+    reports = []
+    one = SVRG(target="uniform", features=features, gamma=0.0, rule=GES(0.0), rng=0, **options)
+    log = Log(data, bandit=True)
+    return one.fit(log, lambda fraction, *_: reports.append(fraction)), log, reports
+
+
+@pytest.mark.parametrize(
+    ("rows", "ridge", "outcome"),
+    [(2, 0.0, "solved, but not uniquely: 3 features for 2 steps, so predictions"),
+     (2, 0.1, "ok"), (3, 0.0, "ok")],
+)  # fmt: skip
+def test_fewer_steps_than_features_are_not_solved_uniquely(rows, ridge, outcome):
+    one, _, _ = decisions(rows, ridge=ridge, epochs=5000, tolerance=1e-5)
+    assert one.outcome_.startswith(outcome)
+
+
+def test_an_estimator_reports_the_share_of_its_epochs():
+    one, log, reports = decisions(40, epochs=8, tolerance=1e-300)
+    assert one.outcome_.endswith("after 8 epochs")
+    assert reports[-8:] == [0.5 + k / 16 for k in range(1, 9)]  # after reading
+    usual = SVRG(target="uniform", features=one.features, gamma=0.0, rule=GES(0.0), rng=0)
+    assert (usual.ridge, usual.tolerance, usual.epochs) == (0.0, 1e-10, 200)
+    usual.fit(log)
+    given = decisions(40, ridge=0.0, tolerance=1e-10, epochs=200)[0]
+    assert np.array_equal(usual.residuals_, given.residuals_)
+
+
+def test_a_trace_is_not_cut_between_segments():
+    """Of two logs the samples are those of each, whatever the segments."""
+    parts = []
+    for segment in (1 << 16, 5):
+        one = SVRG(target=target, features=Fourier(*BOX, order=1), gamma=0.9, rule=GES(0.5), rng=0)
+        for seed in (0, 1):
+            log = Log(mixed(seed) | {"episode_id": mixed(seed)["episode_id"] + 100 * seed},
+                      segment=segment)  # fmt: skip
+            (one.fit if seed == 0 else one.partial_fit)(log)
+        parts.append(one.samples_[0])
+    first, second = parts
+    for name in ("e", "d", "phi"):
+        assert np.array_equal(getattr(first, name).toarray(), getattr(second, name).toarray())
+    assert np.array_equal(first.rewards, second.rewards)
