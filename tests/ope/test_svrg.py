@@ -352,14 +352,18 @@ def test_progress_and_residuals_are_those_of_the_definition():
 # Failures are outcomes; misuse is refused.
 
 
-def test_no_solution_is_an_outcome():
+def without_solution():
     """The second state leads to itself undiscounted with reward 1: no values fit."""
     rng = np.random.default_rng(3)
     states = rng.integers(2, size=200)
     phi = rng.normal(size=(2, 2))[states]
-    stream = Stream.of(
+    return Stream.of(
         phi=phi, bootstrap=phi, rewards=1.0, discounts=np.where(states, 1.0, 0.5), decay=0.0
     )
+
+
+def test_no_solution_is_an_outcome():
+    stream = without_solution()
     solution = solve(Samples.of(stream), rng=0)
     assert solution.outcome.startswith("not converged: residual ")
     assert "at the saddle point: b̂ is outside the range of Â" in solution.outcome
@@ -464,3 +468,51 @@ def test_a_trace_is_not_cut_between_segments():
     for name in ("e", "d", "phi"):
         assert np.array_equal(getattr(first, name).toarray(), getattr(second, name).toarray())
     assert np.array_equal(first.rewards, second.rewards)
+
+
+def test_it_stops_at_the_first_residual_that_is_small_enough():
+    for tolerance in (1e-3, 1e-10):
+        solution = solve(two_state(0.9, 0.4, steps=500), rng=1, tolerance=tolerance)
+        *before, last = solution.residuals
+        assert last <= tolerance < min(before)
+
+
+@pytest.mark.parametrize("tolerance", [0.05, 0.02])
+def test_it_stops_where_the_gradients_are_small_beside_the_residual(tolerance):
+    """At a saddle point of values that no weights have, with the residual that is reached."""
+    stream = without_solution()
+    samples = Samples.of(stream)
+    A, b, M = sums(samples)
+    D, last = np.diag(M), None
+    for epochs in range(1, 60):
+        solution = solve(samples, rng=0, memory=0, tolerance=tolerance, epochs=epochs)
+        rise = A @ solution.theta + b
+        gradients = np.sqrt(
+            ((rise - M @ solution.omega) ** 2 / D).sum() + ((A.T @ solution.omega) ** 2 / D).sum()
+        )
+        size = np.sqrt((rise**2 / D).sum())
+        is_small = gradients <= tolerance * size
+        if is_small:
+            last = epochs
+            break
+        assert solution.outcome.endswith(f"after {epochs} epochs")
+    assert last is not None
+    assert len(solution.residuals) == last + 1
+    assert solution.outcome.startswith(
+        f"not converged: residual {solution.residuals[-1]:.1e} at the saddle point"
+    )
+
+
+@pytest.mark.parametrize(("less", "fits"), [(0, True), (1, False)])
+def test_the_entries_of_traces_may_be_as_many_as_allowed(monkeypatch, less, fits):
+    columns, p = logged(problems.random_mdp(rng=8), GTB(0.9), 40, 0)
+    samples = Samples.of(columns, p)
+    monkeypatch.setattr(samples_module, "MAX_ENTRIES", samples.e.nnz - less)
+    for make in (lambda: Samples.of(columns, p), lambda: Samples.concatenate([samples])):
+        if fits:
+            assert make().e.nnz == samples.e.nnz
+        else:
+            with pytest.raises(InvalidParameter, match=f"more than {samples.e.nnz - 1} entries"):
+                make()
+    with pytest.raises(InvalidShape, match=r"the same features, got p = \[\]"):
+        Samples.concatenate([])
