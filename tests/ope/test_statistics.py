@@ -535,7 +535,9 @@ def test_means_and_solutions_are_those_of_the_sums(some):
     n, k = some.steps.sum(), some.episodes.sum()
     A, b = some.A[1, 1].sum(axis=0) / n, some.b[1, 1].sum(axis=0) / n
     system = some.system(GTB(0.9), "his")
-    for one, other in ((system.A, A), (system.b, b), (system.M, some.M / n)):
+    for one, other in (
+        (system.A, A), (system.b, b), (system.M, some.M / n), (system.C, A.T + some.M / n),
+    ):  # fmt: skip
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(some.start("his"), some.starts[1].sum(axis=0) / k, rtol=1e-12)
     np.testing.assert_allclose(some.start(), some.starts[0].sum(axis=0) / k, rtol=1e-12)
@@ -636,3 +638,27 @@ def test_episodes_split_between_logs_are_counted(cuts, words):
     for one, other in (parts, parts[::-1]):
         with pytest.raises(errors.InvalidParameter, match=f"merge: {words}"):
             one.merge(other)
+
+
+def test_the_first_rule_and_target_are_meant_by_default(some):
+    for method in (some.means, some.solve, some.factorised, some.system):
+        default, first = method(), method(GES(0.6), "mine")
+        for one, other in zip(numbers_of(default), numbers_of(first), strict=True):
+            np.testing.assert_array_equal(one, other)
+        for others in ((1, 0), (0, 1)):
+            assert any(
+                not np.array_equal(one, other)
+                for one, other in zip(numbers_of(default), numbers_of(method(*others)), strict=True)
+            )
+    np.testing.assert_array_equal(some.solve().theta, some.solve(0, 0, 0.0).theta)
+    assert some.factorised() is some.factorised(0, 0, 0.0)
+    log = Log(mixed(seed=22))
+    assert Statistics.of(log, GES(0.0), target, features=FOURIER, gamma=0.9).steps.shape == (20,)
+
+
+def numbers_of(result):
+    """The arrays of a solution, a factorisation, a system or a pair."""
+    if isinstance(result, tuple):
+        return result
+    names = ("theta", "_reduced", "A", "b", "M", "C")
+    return [getattr(result, name) for name in names if hasattr(result, name)]
