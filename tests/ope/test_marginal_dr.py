@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -475,6 +475,46 @@ def test_the_influence_of_a_sample_gives_the_error_of_regression_estimation(shar
     )
     complete = SampleConsensus(consensus, SimpleNamespace(numbers=np.arange(m)), is_main=True)
     assert complete.adjusted(rng.normal(size=m))[0] == 5.0
+
+
+def test_a_control_variate_counts_by_at_most_all_of_its_change():
+    """A slope above 1 or below 0, or of an influence that does not vary."""
+    which, influence = np.array([0, 2, 5]), np.array([1.0, 4.0, 2.0, 0.0, 3.0, 6.0, 2.0, 6.0])
+    at = influence[which] - 3.0
+    for slope, used in ((3.0, 1.0), (-2.0, 0.0), (0.5, 0.5)):
+        scores = 7.0 + slope * at + np.array([4.0, -5.0, 1.0])  # the rest is not correlated
+        consensus = SimpleNamespace(value=5.0, scores=scores)
+        sampled = SampleConsensus(consensus, SimpleNamespace(numbers=which), is_main=True)
+        own = scores - scores.mean()
+        found = min(max(own @ at / (at @ at), 0.0), 1.0)
+        value, adjusted = sampled.adjusted(influence)
+        assert value == pytest.approx(5.0 - found * (3.0 - influence.mean()))
+        expected = found * (influence - influence.mean())
+        expected[which] += 8 / 3 * (own - found * at)
+        np.testing.assert_allclose(adjusted, expected, atol=1e-12)
+        assert found == pytest.approx(used, abs=0.6)
+    flat = SampleConsensus(consensus, SimpleNamespace(numbers=which), is_main=True)
+    assert flat.adjusted(np.full(8, 2.0))[0] == 5.0
+
+
+def test_all_estimates_of_a_sample_are_shifted_alike():
+    @dataclass
+    class Found:
+        value: float
+        scores: np.ndarray
+        opinions: dict
+        separate: dict
+
+    which, influence = np.array([0, 2, 5]), np.array([1.0, 4.0, 2.0, 0.0, 3.0, 6.0])
+    found = Found(5.0, 2.0 + influence[which], {"step": 4.0}, {"step": 3.0, "history": 1.0})
+    sampled = SampleConsensus(found, SimpleNamespace(numbers=which), is_main=True)
+    shift = influence.mean() - influence[which].mean()
+    shifted = sampled.on_all(influence)
+    assert shifted.value == pytest.approx(5.0 + shift)
+    assert shifted.opinions == {"step": pytest.approx(4.0 + shift)}
+    assert shifted.separate == {
+        "step": pytest.approx(3.0 + shift), "history": pytest.approx(1.0 + shift)
+    }  # fmt: skip
 
 
 def test_folds_of_two_episodes_are_enough_for_a_consensus():

@@ -208,6 +208,7 @@ def test_eigenvalues_are_ordered_by_real_part_and_those_near_zero_come_last():
     np.testing.assert_allclose(
         ordered, [4.1e-9, -1 - 1j, -1 + 1j, -4.0, 0.0], rtol=1e-12, atol=1e-20
     )
+    np.testing.assert_allclose(_ordered(A / 1024), ordered / 1024, rtol=1e-12, atol=1e-20)
     assert _ordered(np.zeros((2, 2))).tolist() == [0.0, 0.0]
 
 
