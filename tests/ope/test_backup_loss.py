@@ -245,8 +245,9 @@ def test_losses_are_compared_by_the_best_candidate_in_geometric_mean():
     assert relative_loss(history, observation, goals) == pytest.approx(first)
 
 
+@pytest.mark.parametrize("size", [1.0, 100.0])
 @pytest.mark.parametrize(("spread", "varies"), [(1.1e-6, True), (0.9e-6, False)])
-def test_goals_that_vary_by_less_than_a_millionth_do_not_count(spread, varies):
-    goals = np.column_stack([1.0 + spread * np.where(np.arange(40) % 2, 1.0, -1.0)])
+def test_goals_that_vary_by_less_than_a_millionth_do_not_count(spread, varies, size):
+    goals = np.column_stack([size * (1.0 + spread * np.where(np.arange(40) % 2, 1.0, -1.0))])
     ratio = relative_loss(np.full((1, 1), 0.0), np.full((1, 1), 1.0), goals)
-    assert ratio == pytest.approx(1e-6 * spread**2 if varies else 1.0, rel=1e-3)
+    assert ratio == pytest.approx(1e-6 * (size * spread) ** 2 if varies else 1.0, rel=1e-3)

@@ -185,6 +185,7 @@ def test_five_standard_errors_are_not_significant():
         sums = np.array([[[x]], [[1.0]], [[0.0]], [[0.0]]])
         assert ratio_deviation(sums, np.ones(1), 10)[1] == pytest.approx(share)
     nothing = np.zeros((4, 1, 1))
+    assert behaviour_deviation(nothing[:2], 5) == (0.0, 0.0)
     assert ratio_deviation(nothing, np.ones(1), 0) == (0.0, 0.0)
     one = np.array([[[7.0]], [[1.0]], [[0.0]], [[0.0]]])
     assert ratio_deviation(one, np.ones(1), 0) == (7.0, 7.0)

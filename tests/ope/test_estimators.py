@@ -391,25 +391,25 @@ def test_a_grid_has_halves_below_the_inverse_trace_and_ratios_around_one():
     pairs = [(2.0**-k / size, 2.0**-k / size * 2.0**j) for k in range(11) for j in range(-5, 6)]
     np.testing.assert_allclose(np.transpose(one._grid(system)), pairs, rtol=1e-12)
     primal = learner(rule=sb.ExpectedSarsa(0.0), alpha=0.1).fit(log)
-    alone = [(2.0**-k / size,) * 2 for k in range(11)]
-    np.testing.assert_allclose(np.transpose(primal._grid(system)), alone, rtol=1e-12)
+    by_itself = [(2.0**-k / size,) * 2 for k in range(11)]
+    np.testing.assert_allclose(np.transpose(primal._grid(system)), by_itself, rtol=1e-12)
 
 
 @pytest.mark.parametrize(("states", "tried"), [(8, 1), (9, 121)])
 @pytest.mark.parametrize("beta", [0.02, None])
 def test_up_to_sixteen_features_have_the_step_sizes_advised(monkeypatch, states, tried, beta):
     """For all steps of all passes; above, those of the grid are tried."""
-    asked = []
+    requested = []
 
     def advice(system, steps):
-        asked.append((system.p, steps))
+        requested.append((system.p, steps))
         return SimpleNamespace(alpha=0.01, beta=beta)
 
     monkeypatch.setattr("saddleback.theory.step_sizes", advice)
     log = random_decisions(0, states=states, K=2, episodes=30)
     one = learner(features=OneHot(states), passes=3).fit(log)
     assert one.tried_ == tried
-    assert asked == ([(16, 3 * log.rows)] if tried == 1 else [])
+    assert requested == ([(16, 3 * log.rows)] if tried == 1 else [])
     if tried == 1:
         assert (one.alpha_, one.beta_) == (0.01, beta or 0.01)
 
@@ -441,6 +441,18 @@ def test_passes_with_given_step_sizes_are_those_of_a_loop(beta):
     more = one.partial_fit(random_decisions(3, K=2))
     assert len(more.distances_) == 6
     assert (more.alpha_, more.beta_) == (0.05, beta or 0.05)
+
+
+def test_progress_of_a_learner_is_that_of_its_passes():
+    """After reading, each pass has the same share."""
+    reports, log = [], random_decisions(2, K=2)
+    one = learner(alpha=0.05)
+    assert one.passes == 1
+    learner(alpha=0.05, passes=4).fit(log, lambda fraction, *_: reports.append(fraction))
+    assert reports == sorted(reports)
+    assert reports[-1] == 1.0
+    ends = [0.5 + 0.5 * k / 4 for k in range(1, 5)]
+    assert {round(end, 9) for end in ends} <= {round(fraction, 9) for fraction in reports}
 
 
 def test_divergence_is_told_with_its_step():

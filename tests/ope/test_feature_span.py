@@ -10,8 +10,8 @@ from saddleback.ope.lstd_solve import FeatureSpan, prediction_distance
 def dependent(rng, *, inactive=1, repeated=2, own=3):
     """Return features [n, p] of different sizes, of which some repeat others, and some are 0."""
     free = rng.normal(size=(50, own)) * 10.0 ** np.arange(-3, own - 3)
-    again = free @ rng.normal(size=(own, repeated))
-    return np.column_stack([np.zeros((50, inactive)), free, again])
+    combined = free @ rng.normal(size=(own, repeated))
+    return np.column_stack([np.zeros((50, inactive)), free, combined])
 
 
 @pytest.fixture
@@ -104,8 +104,8 @@ def test_singular_systems_have_the_smallest_least_squares_solution():
     for small, unique in ((0.9e-13, False), (1.2e-13, True)):
         factors = span.factor(np.diag([-1.0, -1.0, -small]))
         assert factors.unique == unique
-    wide = span.factor(np.diag([-1.0, -1.0, -1e-12]) + 0.0)
-    np.testing.assert_allclose(wide.adjoint(np.array([1.0, 2.0, 0.0])), [-1.0, -2.0, 0.0])
+    broader = span.factor(np.diag([-1.0, -1.0, -1e-12]) + 0.0)
+    np.testing.assert_allclose(broader.adjoint(np.array([1.0, 2.0, 0.0])), [-1.0, -2.0, 0.0])
     singular = span.factor(np.array([[-1.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, -1.0]]))
     u = singular.adjoint(np.array([2.0, -2.0, 1.0]))
     np.testing.assert_allclose(u, [-2.0, 0.0, -1.0], atol=1e-12)
@@ -125,7 +125,7 @@ def test_distances_are_relative_to_the_size_of_predictions():
     M = phi.T @ phi
     expected = np.linalg.norm(phi @ (theta - other)) / np.linalg.norm(phi @ other)
     assert prediction_distance(theta, other, M) == pytest.approx(expected)
-    alone = prediction_distance(theta, np.zeros(3), M)
-    assert alone == pytest.approx(np.linalg.norm(phi @ theta))
+    by_itself = prediction_distance(theta, np.zeros(3), M)
+    assert by_itself == pytest.approx(np.linalg.norm(phi @ theta))
     assert prediction_distance(np.zeros(3), np.zeros(3), M) == 0.0
     assert prediction_distance(0.5 * theta, 0.0 * theta, -1e-20 * np.eye(3)) == 0.0

@@ -82,11 +82,11 @@ def test_functions_are_features_of_rows():
 
 @pytest.mark.parametrize(("size", "fits"), [(2000, True), (2001, False)])
 def test_at_most_two_thousand_features_are_used(size, fits):
-    def wide(seen, actions):
+    def broader(seen, actions):
         return np.zeros((len(seen), size))
 
     if fits:
-        assert as_joint_features(wide, sample_of(2)).size == 2000
+        assert as_joint_features(broader, sample_of(2)).size == 2000
     else:
         with pytest.raises(InvalidParameter, match=r"at most 2,000 features .* these are 2,001"):
-            as_joint_features(wide, sample_of(2))
+            as_joint_features(broader, sample_of(2))

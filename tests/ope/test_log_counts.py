@@ -275,19 +275,23 @@ def test_actions_that_are_never_taken_are_named(parts):
     """Without μ, those of no row; with it, those of probability 0, state by state."""
     pi = [[0.5, 0.25, 0.25], [0.0, 0.5, 0.5]]
     rows, taken = [0, 0, 1, 1, 1], [0, 0, 0, 0, 1]
-    found = support(pi, rows, taken, parts=parts).finding(True)
-    assert found.code == "W110"
-    assert found.fix is None
+    actual = support(pi, rows, taken, parts=parts).finding(True)
+    assert actual.code == "W110"
+    assert actual.fix is None
     # Action c has 2·¼ + 3·½ of the probability, in all rows.
-    assert found.message == (
+    assert actual.message == (
         "target 'new' takes actions that the logged policy never takes: 40.0% of its probability "
         "(action 'c' in 5 rows). Importance-weighted estimates are biased."
     )
     mu = [[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]]
-    found = support(pi, rows, taken, mu, parts=parts).finding(False)
-    assert (found.code, found.fix.parameter, found.fix.value) == ("E110", "allow_uncovered", True)
+    actual = support(pi, rows, taken, mu, parts=parts).finding(False)
+    assert (actual.code, actual.fix.parameter, actual.fix.value) == (
+        "E110",
+        "allow_uncovered",
+        True,
+    )
     # Action c in two rows with ¼ each, and action b in three with ½ each.
-    assert "40.0% of its probability (action 'b' in 3 rows)" in found.message
+    assert "40.0% of its probability (action 'b' in 3 rows)" in actual.message
     zero = [[0.5, 0.5, 0.0], [0.5, 0.25, 0.25]]
     once = support(pi, [0, 1, 1, 1], [0, 1, 1, 2], zero).finding(False)
     assert "6.2% of its probability (action 'c' in 1 row)" in once.message
@@ -300,8 +304,8 @@ def test_actions_that_are_taken_or_negligible_are_covered():
     assert support([[1.0, 0.0, 0.0]], [0], [0], [[1.0, 0.0, 0.0]]).finding(False) is None
     for size, is_covered in ((0.9e-6, True), (1.1e-6, False)):
         few = [[1.0 - size, 0.0, size]]
-        found = support(few, [0, 0, 0], [0, 1, 0]).finding(False)
-        assert (found is None) == is_covered
+        actual = support(few, [0, 0, 0], [0, 1, 0]).finding(False)
+        assert (actual is None) == is_covered
 
 
 def outside(x, y, *, low=(0.0, -1.0), high=(1.0, 3.0), segment=1 << 16):

@@ -179,10 +179,10 @@ class SmoothBasis:
         hidden = rng.normal(size=(rows, rank)) @ rng.normal(size=(rank, size))
         self.phi = np.column_stack([np.ones(rows), hidden + small * rng.normal(size=(rows, size))])
         self.phi[:, -1] = 0.0
-        self.asked = None
+        self.requested = None
 
     def before(self, rows):
-        self.asked = rows
+        self.requested = rows
         return self.phi[rows]
 
 
@@ -191,7 +191,7 @@ def test_directions_are_those_that_contain_nearly_all():
     basis = SmoothBasis(300, 12, 4)
     order = np.random.default_rng(1).permutation(300)
     directions = leading_directions(basis, order)
-    assert basis.asked.tolist() == order.tolist()
+    assert basis.requested.tolist() == order.tolist()
     assert directions.shape == (13, 5)
     assert directions[0].tolist() == [1.0, 0.0, 0.0, 0.0, 0.0]
     assert not directions[1:, 0].any()
@@ -200,8 +200,8 @@ def test_directions_are_those_that_contain_nearly_all():
     np.testing.assert_allclose(inner, np.eye(4), atol=1e-9)
     assert not directions[12].any()  # a feature that is never active
     few = basis.phi @ directions
-    again = few @ np.linalg.lstsq(few, basis.phi, rcond=None)[0]
-    np.testing.assert_allclose(again, basis.phi, atol=1e-6)
+    repeated = few @ np.linalg.lstsq(few, basis.phi, rcond=None)[0]
+    np.testing.assert_allclose(repeated, basis.phi, atol=1e-6)
 
 
 @pytest.mark.parametrize(("rank", "few"), [(8, True), (9, False)])
@@ -219,7 +219,7 @@ def test_all_directions_are_kept_if_they_are_nearly_as_many(rank, few):
 def test_directions_are_found_from_at_most_two_thousand_rows(rows, every):
     basis = SmoothBasis(rows, 3, 1)
     leading_directions(basis, np.arange(rows))
-    assert basis.asked.tolist() == list(range(0, rows, every))
+    assert basis.requested.tolist() == list(range(0, rows, every))
 
 
 def test_penalties_are_tried_for_each_pooling():
@@ -486,28 +486,28 @@ def test_a_control_variate_counts_by_at_most_all_of_its_change():
         consensus = SimpleNamespace(value=5.0, scores=scores)
         sampled = SampleConsensus(consensus, SimpleNamespace(numbers=which), is_main=True)
         own = scores - scores.mean()
-        found = min(max(own @ at / (at @ at), 0.0), 1.0)
+        actual = min(max(own @ at / (at @ at), 0.0), 1.0)
         value, adjusted = sampled.adjusted(influence)
-        assert value == pytest.approx(5.0 - found * (3.0 - influence.mean()))
-        expected = found * (influence - influence.mean())
-        expected[which] += 8 / 3 * (own - found * at)
+        assert value == pytest.approx(5.0 - actual * (3.0 - influence.mean()))
+        expected = actual * (influence - influence.mean())
+        expected[which] += 8 / 3 * (own - actual * at)
         np.testing.assert_allclose(adjusted, expected, atol=1e-12)
-        assert found == pytest.approx(used, abs=0.6)
+        assert actual == pytest.approx(used, abs=0.6)
     flat = SampleConsensus(consensus, SimpleNamespace(numbers=which), is_main=True)
     assert flat.adjusted(np.full(8, 2.0))[0] == 5.0
 
 
 def test_all_estimates_of_a_sample_are_shifted_alike():
     @dataclass
-    class Found:
+    class Estimates:
         value: float
         scores: np.ndarray
         opinions: dict
         separate: dict
 
     which, influence = np.array([0, 2, 5]), np.array([1.0, 4.0, 2.0, 0.0, 3.0, 6.0])
-    found = Found(5.0, 2.0 + influence[which], {"step": 4.0}, {"step": 3.0, "history": 1.0})
-    sampled = SampleConsensus(found, SimpleNamespace(numbers=which), is_main=True)
+    actual = Estimates(5.0, 2.0 + influence[which], {"step": 4.0}, {"step": 3.0, "history": 1.0})
+    sampled = SampleConsensus(actual, SimpleNamespace(numbers=which), is_main=True)
     shift = influence.mean() - influence[which].mean()
     shifted = sampled.on_all(influence)
     assert shifted.value == pytest.approx(5.0 + shift)

@@ -613,8 +613,8 @@ def test_the_distance_of_samples_is_that_of_kolmogorov():
             abs((one <= point).mean() - (other <= point).mean()) for point in [*one, *other]
         )
         assert model_distribution._kolmogorov(one, other) == pytest.approx(expected)
-        again = model_distribution._kolmogorov(one * (1 + 1e-15), one)
-        assert again == 0.0
+        repeated = model_distribution._kolmogorov(one * (1 + 1e-15), one)
+        assert repeated == 0.0
     assert model_distribution._kolmogorov(np.zeros(0), np.ones(3)) == 1.0
 
 

@@ -140,21 +140,21 @@ def test_the_fullest_cell_is_cut_next_to_the_median_of_its_widest_column(seed, m
         rng.integers(0, 4, 37), rng.normal(size=37).round(1), 100.0 * rng.exponential(size=37) ** 3,
         np.full(37, 0.1),
     ])  # fmt: skip
-    parts, whole = [np.arange(37)], []
-    while parts and len(parts) + len(whole) < most:
+    parts, uncut = [np.arange(37)], []
+    while parts and len(parts) + len(uncut) < most:
         part = parts.pop(max(range(len(parts)), key=lambda k: len(parts[k])))
         cut = cut_by_hand(sample[part], sample.std(axis=0))
         if cut is None:
-            whole.append(part)
+            uncut.append(part)
             continue
         high = sample[part, cut[0]] > cut[1]
         parts += [part[~high], part[high]]
     cells = Cells.of(sample, most)
-    found = cells.find(sample)
-    assert cells.size == len(parts) + len(whole)
+    actual = cells.find(sample)
+    assert cells.size == len(parts) + len(uncut)
     assert cells.dimensions == 4
-    expected = {tuple(sorted(part.tolist())) for part in [*parts, *whole]}
-    assert {tuple(np.flatnonzero(found == k).tolist()) for k in range(cells.size)} == expected
+    expected = {tuple(sorted(part.tolist())) for part in [*parts, *uncut]}
+    assert {tuple(np.flatnonzero(actual == k).tolist()) for k in range(cells.size)} == expected
     outer = cut_by_hand(sample, sample.std(axis=0))
     if most > 1:
         assert (cells.column[0], cells.cut[0]) == (outer[0], pytest.approx(outer[1], rel=1e-12))

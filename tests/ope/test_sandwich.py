@@ -201,6 +201,11 @@ def test_the_effective_number_of_units_is_the_smaller_of_two():
     ):  # fmt: skip
         assert concentration(influence, even, False).units == pytest.approx(expected)
     assert concentration(influence, np.full(9, 7), False).largest == np.abs(influence).argmax()
+    huge, even = (
+        concentration(1e150 * influence, rows, False),
+        concentration(influence, rows, False),
+    )
+    assert huge == (pytest.approx(even.units), even.largest)
     for negligible, given in ((True, influence), (False, np.zeros(9))):
-        found = concentration(given, rows, negligible)
-        assert found == (pytest.approx(by_rows), rows.argmax())
+        actual = concentration(given, rows, negligible)
+        assert actual == (pytest.approx(by_rows), rows.argmax())

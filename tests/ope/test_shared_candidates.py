@@ -109,9 +109,9 @@ def test_there_are_as_many_candidates_as_few_features_for_each_action_allow(samp
     179 features are 59 for each of the three actions, so there are more candidates; 180 are not.
     """
     few, many = (named(sample, limit=limit, max_waves=30, lam=0.5) for limit in (179, 180))
-    for found, is_many in ((few, True), (many, False)):
+    for actual, is_many in ((few, True), (many, False)):
         for view in ("observation", "step", "history"):
-            own = {name: basis for (of, name), basis in found.items() if of == view}
+            own = {name: basis for (of, name), basis in actual.items() if of == view}
             (point,) = {id(basis.view.before): basis.view.before for basis in own.values()}.values()
             scaling = Scaling.of(point)
             width = median_distance(scaling(point))
@@ -140,10 +140,10 @@ def test_there_are_as_many_candidates_as_few_features_for_each_action_allow(samp
 @pytest.mark.parametrize(("room", "waves"), [(7, 0), (8, 8), (9, 9), (-1, None), (0, 0)])
 def test_waves_take_the_room_that_is_left(sample, room, waves):
     """Of an observation with two columns and three actions: a constant, and one feature each."""
-    found = named(sample, limit=1 + 2 + 3 + room, max_waves=20, lam=0.5)
-    sizes = {basis.phases.shape[1] for (view, _), basis in found.items() if view == "observation"}
+    actual = named(sample, limit=1 + 2 + 3 + room, max_waves=20, lam=0.5)
+    sizes = {basis.phases.shape[1] for (view, _), basis in actual.items() if view == "observation"}
     assert sizes == (set() if waves is None else {0, waves})
-    with_traces = [name for view, name in found if "λ" in name]
+    with_traces = [name for view, name in actual if "λ" in name]
     assert len(with_traces) == (2 if waves else 0)
 
 

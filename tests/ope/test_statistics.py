@@ -599,9 +599,9 @@ def test_start_actions_that_never_occur_are_warned_of(some, inactive, share, sca
     M[3, 3] = 0.0
     starts[1, :, 3], starts[1, 0, 5] = inactive / 3, 1000.0 - abs(inactive)
     sums = replace(some, M=M, starts=scale * starts)
-    found = [text for text in warning_texts(sums, GES(0.6)) if text.startswith("W172")]
+    actual = [text for text in warning_texts(sums, GES(0.6)) if text.startswith("W172")]
     text = "of the actions of his in the start states never occur in the log; their value is taken"
-    assert found == ([] if share is None else [f"W172 {share} {text} as 0."])
+    assert actual == ([] if share is None else [f"W172 {share} {text} as 0."])
 
 
 def test_statistics_are_counted_in_words(some):

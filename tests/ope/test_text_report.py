@@ -399,9 +399,9 @@ Checks
 def test_the_table_is_stacked_where_it_is_too_wide():
     """Notes have a column of at least 20 characters, or are below; then the values are too."""
     start = len("  logged policy   0.90  [0.75, 1.05]  ")
-    wide, narrow = ("\n".join(shown(width=start + notes)) for notes in (20, 19))
+    broader, narrow = ("\n".join(shown(width=start + notes)) for notes in (20, 19))
     for note in ("observed; our\nestimator gives 0.91", "V^π; ESS 20;\nunreliable"):
-        assert note.replace("\n", "\n" + " " * start) in wide
+        assert note.replace("\n", "\n" + " " * start) in broader
         assert "\n" + " " * 8 + note.replace("\n", " ") in narrow
     assert "  IS               2.1  [0.1, 4.1]\n        V^π; ESS 20; unreliable\n" in narrow
     assert "\nnew              value  95% CI\n  logged" in narrow

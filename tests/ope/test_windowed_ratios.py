@@ -279,6 +279,7 @@ def test_windows_of_half_the_weight_are_enough(monkeypatch):
     for late, is_enough in ((1.0, True), (1.001, False)):
         ratio = np.where(sample.step < 2, 1.0, late)
         assert (windowed_weights(sample, "new", 0.9, ratio) is not None) == is_enough
+    assert windowed_weights(sample, "new", 0.9, 0.0 * ratio) is None
 
 
 def test_products_have_a_largest_logarithm(monkeypatch):
