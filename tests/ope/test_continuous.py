@@ -123,6 +123,7 @@ def test_sums_by_block_are_those_of_plain_loops():
     sums = JointSums(features, sample, GAMMA, (SampledPolicy("new", after, start, used),))
     block = np.array([0, 1, 2, 0, 0, 1, 2, 2, 0])
     actual = sums.by_block(block, 3)
+    assert actual["b"].shape == (1, 1, 3, features.size)
     expected = {name: np.zeros_like(actual[name]) for name in ("A", "b", "M", "starts")}
     phi = features(sample.states, sample.action_values)
     following = features(sample.next_states, new(sample.next_states))

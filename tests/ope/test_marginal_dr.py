@@ -136,7 +136,7 @@ def test_a_step_is_drawn_from_each_interval(horizon, count):
 def test_traces_are_those_of_a_loop():
     rng = np.random.default_rng(0)
     features, decay = rng.normal(size=(40, 3)), rng.uniform(0.1, 1.2, 40)
-    decay[[0, 1, 9, 10, 30]] = 0.0
+    decay[[0, 1, 9, 10, 30]], decay[[5, 20]] = 0.0, 1.0
     expected = features.copy()
     for t in range(1, 40):
         expected[t] += decay[t] * expected[t - 1]
