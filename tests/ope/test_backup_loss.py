@@ -254,3 +254,75 @@ def test_goals_of_shared_features_have_one_penalty(monkeypatch):
     )  # fmt: skip
     common_goals("own", "shared", [shared], SimpleNamespace(rewards=np.ones(2)), 0.5, None)
     assert calls == [("shared", (1e-3,), (100.0,))]
+
+
+def scores_of(mean, spread, n=100):
+    """Scores of n episodes of this mean and standard deviation."""
+    return mean + spread * np.where(np.arange(n) % 2, 1.0, -1.0)
+
+
+def decides(*, change=0.0, spread=1.0, own=1.0, residual=0.0, dispersion=0.0, relative=1.0):
+    """Return whether a change from the observation's estimate is made."""
+    observation = scores_of(3.0, own)
+    history = observation + change + scores_of(0.0, spread) - scores_of(0.0, own)
+    return is_hidden(scores_of(residual, 1.0), observation, history, dispersion, relative)
+
+
+ERROR = 1 / 99**0.5
+"""Standard error of 100 scores of standard deviation 1."""
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        # What the duals find, in standard errors.
+        ({"residual": 3.01 * ERROR}, True), ({"residual": -3.01 * ERROR}, True),
+        ({"residual": 2.99 * ERROR}, False), ({"residual": 0.0}, False),
+        ({"residual": 3.01 * ERROR, "relative": 1.25}, True),
+        ({"residual": 9.0, "relative": 1.26}, False),
+        # A history that predicts more: its loss, precision, and how much it changes.
+        ({"change": 0.5, "relative": 0.94, "own": 0.51}, True),
+        ({"change": 0.5, "relative": 0.95, "own": 0.51}, False),
+        ({"change": 0.5, "relative": 0.94, "own": 0.49}, False),
+        ({"change": 0.5, "relative": 0.51, "own": 0.49}, False),
+        ({"change": 0.5, "relative": 0.49, "own": 0.49}, True),
+        ({"change": 0.5, "relative": 0.50, "own": 0.49}, False),
+        ({"change": 0.5, "relative": 0.4, "dispersion": 0.249}, True),
+        ({"change": -0.5, "relative": 0.4, "dispersion": 0.249}, True),
+        ({"change": 0.5, "relative": 0.4, "dispersion": 0.251}, False),
+        ({"change": 2.01 * ERROR, "relative": 0.4, "own": 0.0}, True),
+        ({"change": 1.99 * ERROR, "relative": 0.4, "own": 0.0}, False),
+    ],
+)  # fmt: skip
+def test_what_the_history_must_show_to_be_preferred(options, expected):
+    assert decides(**options) == expected
+
+
+def test_scores_that_do_not_vary_are_sure():
+    same = np.zeros(5)
+    assert not is_hidden(same, same, same, 0.0, 1.0)
+    assert is_hidden(same + 1e-9, same, same, 0.0, 1.0)
+
+
+def test_losses_are_compared_by_the_best_candidate_in_geometric_mean():
+    rng = np.random.default_rng(0)
+    goals = rng.normal(size=(30, 4)) * [1.0, 2.0, 1e-4, 0.0] + [0.0, 5.0, 1.0, 3.0]
+    history, observation = rng.exponential(size=(5, 4)), rng.exponential(size=(3, 4))
+    history[0, 0], observation[1, 1] = np.nan, np.inf
+    product = 1.0
+    for k in range(3):  # the last goal does not vary
+        floor = 1e-6 * goals[:, k].var()
+        best = [min(x for x in one[:, k] if np.isfinite(x)) for one in (history, observation)]
+        product *= (best[0] + floor) / (best[1] + floor)
+    assert relative_loss(history, observation, goals) == pytest.approx(product ** (1 / 3))
+    observation[:, 2] = np.inf  # of a goal without a loss nothing is known
+    first = relative_loss(history[:, :2], observation[:, :2], goals[:, :2])
+    assert relative_loss(history, observation, goals) == pytest.approx(first)
+
+
+@pytest.mark.parametrize("size", [1.0, 100.0])
+@pytest.mark.parametrize(("spread", "varies"), [(1.1e-6, True), (0.9e-6, False)])
+def test_goals_that_vary_by_less_than_a_millionth_do_not_count(spread, varies, size):
+    goals = np.column_stack([size * (1.0 + spread * np.where(np.arange(40) % 2, 1.0, -1.0))])
+    ratio = relative_loss(np.full((1, 1), 0.0), np.full((1, 1), 1.0), goals)
+    assert ratio == pytest.approx(1e-6 * (size * spread) ** 2 if varies else 1.0, rel=1e-3)

@@ -352,3 +352,22 @@ def test_checks_say_which_numbers_are_good():
 def test_numbers_of_three_digits_are_rounded_to_whole_ones(value, text):
     gate = gate_of(verdict_on(replace(GOOD, hidden=value)), "HIDDEN")
     assert f"change the estimate by {text} SD of the return" in gate.sentence
+
+
+@pytest.mark.parametrize(
+    ("ends", "gap", "outcome"),
+    [
+        ((0.25, 1.0), 0.25, "undecided"), ((0.26, 1.0), 0.25, "better"),
+        ((-1.0, -0.25), 0.25, "undecided"), ((-1.0, -0.26), 0.25, "worse"),
+        ((0.0, 1.0), 0.0, "undecided"), ((-1.0, 0.0), 0.0, "undecided"),
+        ((-1.0, 1.0), 0.0, "undecided"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("costs", [False, True])
+def test_a_difference_with_its_bias_must_leave_zero(ends, gap, outcome, costs):
+    difference = difference_interval(sum(ends) / 2, *ends)
+    more = Improvement.of((1.0, 0.5, 2.0), difference, gap, costs)
+    mirrored = {"better": "worse", "worse": "better"} if costs else {}
+    assert more.outcome == mirrored.get(outcome, outcome)
+    assert (more.low, more.high) == (ends[0] - gap, ends[1] + gap)
+    assert (more.baseline, more.baseline_low, more.baseline_high) == (1.0, 0.5, 2.0)

@@ -3,11 +3,10 @@
 import numpy as np
 
 
-def fit(sample, target, encode, gamma, ridge, pooling, horizon=None, folds=5):
-    """Return q(s_0) [E], δ and w of each row [n, H] of one candidate, each fold by the others."""
+def features(sample, target, encode, gamma):
+    """Return φ of the rows, γE_π φ after them, and E_π φ at the starts."""
     K, E, n = sample.n_actions, len(sample.starts), len(sample.rewards)
     psi, after, first = encode(sample.states), encode(sample.next_states), encode(sample.starts)
-    m = psi.shape[1]
 
     def phi(features, weights):
         return np.concatenate([weight * features for weight in weights])
@@ -17,20 +16,32 @@ def fit(sample, target, encode, gamma, ridge, pooling, horizon=None, folds=5):
         [gamma * sample.continues[t] * phi(after[t], sample.next_pi[target][t]) for t in range(n)]
     )
     begin = np.array([phi(first[e], sample.start_pi[target][e]) for e in range(E)])
+    return phi_row, next_row, begin
+
+
+def regularised(M, K, ridge, pooling):
+    """Return M_λ: the penalty is larger on differences between actions; their constant has none."""
+    m = len(M) // K
+    scale = np.diag(M).reshape(K, m).sum(axis=0) / K
+    jitter = 1e-9 * np.trace(M) / (K * m)
+    free = scale * (np.arange(m) > 0)  # the shared constant is not penalised
+    apart = np.kron(np.eye(K) - np.ones((K, K)) / K, np.diag(scale))
+    alike = np.kron(np.ones((K, K)) / K, np.diag(free))
+    return M + ridge * (pooling * apart + alike) + jitter * np.eye(K * m)
+
+
+def fit(sample, target, encode, gamma, ridge, pooling, horizon=None, folds=5):
+    """Return q(s_0) [E], δ and w of each row [n, H] of one candidate, each fold by the others."""
+    K, E, n = sample.n_actions, len(sample.starts), len(sample.rewards)
+    phi_row, next_row, begin = features(sample, target, encode, gamma)
     H = horizon or 1
     start, delta, ratio = np.zeros(E), np.zeros((n, H)), np.zeros((n, H))
     for fold in range(folds):
         train = sample.folds[sample.episode] != fold
-        M = phi_row[train].T @ phi_row[train]
         C = phi_row[train].T @ next_row[train]
         b = phi_row[train].T @ sample.rewards[train]
         x = begin[sample.folds != fold].sum(axis=0)
-        scale = np.diag(M).reshape(K, m).sum(axis=0) / K
-        jitter = 1e-9 * np.trace(M) / (K * m)
-        free = scale * (np.arange(m) > 0)  # the shared constant is not penalised
-        apart = np.kron(np.eye(K) - np.ones((K, K)) / K, np.diag(scale))
-        alike = np.kron(np.ones((K, K)) / K, np.diag(free))
-        M = M + ridge * (pooling * apart + alike) + jitter * np.eye(K * m)
+        M = regularised(phi_row[train].T @ phi_row[train], K, ridge, pooling)
         validation, own = ~train, sample.folds == fold
         if horizon is None:
             theta, u = np.linalg.solve(M - C, b), np.linalg.solve((M - C).T, x)
@@ -42,7 +53,7 @@ def fit(sample, target, encode, gamma, ridge, pooling, horizon=None, folds=5):
             )
             ratio[validation, 0] = phi_row[validation] @ u
             continue
-        thetas = [np.zeros(K * m)]
+        thetas = [np.zeros(len(b))]
         for _ in range(H):
             thetas.append(np.linalg.solve(M, b + C @ thetas[-1]))
         start[own], nu = begin[own] @ thetas[H], x
@@ -57,6 +68,29 @@ def fit(sample, target, encode, gamma, ridge, pooling, horizon=None, folds=5):
             ratio[validation, t] = phi_row[validation] @ u
             nu = C.T @ u
     return start, delta, ratio
+
+
+def predictions(sample, target, encode, gamma, ridge, pooling, horizon, goals, steps, folds=5):
+    """Return θ [folds, p], the mean squared errors of goals, and γ times next values at steps."""
+    phi_row, next_row, _ = features(sample, target, encode, gamma)
+    thetas, loss = [], np.zeros(goals.shape[1])
+    following = np.zeros((len(phi_row), len(steps)))
+    for fold in range(folds):
+        train = sample.folds[sample.episode] != fold
+        some = phi_row[train]
+        M = regularised(some.T @ some, sample.n_actions, ridge, pooling)
+        C, b = some.T @ next_row[train], some.T @ sample.rewards[train]
+        theta = [np.zeros(len(b))]
+        for _ in range(horizon or 0):
+            theta.append(np.linalg.solve(M, b + C @ theta[-1]))
+        if horizon is None:
+            theta = [np.linalg.solve(M - C, b)] * (max(steps) + 2)
+        thetas.append(theta[-1])
+        for k, step in enumerate(steps):
+            following[~train, k] = next_row[~train] @ theta[len(theta) - step - 2]
+        weights = np.linalg.solve(M, some.T @ goals[train])
+        loss += ((goals - phi_row @ weights)[~train] ** 2).sum(axis=0)
+    return np.array(thetas), loss / len(phi_row), following
 
 
 def weigh(fits, owners, returns):
