@@ -623,19 +623,35 @@ def test_returns_are_equal_to_twelve_digits_of_the_largest(largest):
     digit = 10.0 ** (np.ceil(np.log10(abs(largest))) - 12)
     tolerance = max(digit * 1e-3, 1e-300)
     unit = digit if abs(largest) > 1e-289 else None
-    rounded = model_distribution._rounded(np.array([largest, 0.3 * largest, 0.0]))
+    size = abs(largest)
+    rounded = model_distribution._rounded(np.array([largest, 0.3 * largest, 0.0]), size)
     np.testing.assert_allclose(rounded, [largest, 0.3 * largest, 0.0], atol=digit)
     if unit is None:
-        near = model_distribution._rounded(largest * np.array([1.0, 0.3, 0.3 + 1e-15]))
+        near = model_distribution._rounded(largest * np.array([1.0, 0.3, 0.3 + 1e-15]), size)
         assert near[1] == near[2]
         return
-    near = model_distribution._rounded(np.array([largest, 0.4 * unit, 0.6 * unit, -1.6 * unit]))
+    near = np.array([largest, 0.4 * unit, 0.6 * unit, -1.6 * unit])
+    near = model_distribution._rounded(near, size)
     np.testing.assert_allclose(near[1:], [0.0, unit, -2 * unit], atol=tolerance)
 
 
 def test_returns_that_are_zero_or_infinite_are_not_rounded():
     for given in ([0.0, -0.0], [np.inf, 1.0], [np.nan, 0.123456789012345678], []):
-        np.testing.assert_array_equal(model_distribution._rounded(np.array(given)), given)
+        largest = model_distribution._largest(np.array(given))
+        np.testing.assert_array_equal(model_distribution._rounded(np.array(given), largest), given)
+
+
+@pytest.mark.parametrize("largest", [9.0, 12.0])
+def test_a_rare_return_does_not_change_which_returns_are_equal(largest):
+    """A fifth of the resampled logs are without it; their other returns are still those of ours."""
+    n = 400
+    rewards = np.where(np.arange(n) % 2, 4 / 3, 1.0)
+    rewards[0] = largest
+    actions = np.random.default_rng(0).integers(0, 2, n)
+    log = sb.Log({"obs_0": np.zeros(n), "action": actions, "reward": rewards}, bandit=True)
+    found = model_return_distribution(log, "uniform", gamma=0.0, levels=(0.75,))
+    (quantile,) = found.quantiles
+    assert (quantile.low, quantile.high) == pytest.approx((4 / 3, 4 / 3))
 
 
 def simulated_as(monkeypatch, logged, others, *, unknown=0.0, rare=0.0, logged_unknown=0.0):

@@ -20,6 +20,13 @@ from saddleback.ope.weight_diagnostics import (
 CAR = sb.problems.mountain_car()
 
 
+def test_the_shape_at_the_exponential_is_the_limit_of_those_beside_it():
+    """Of these five, whose largest is five times the first quartile, b_13 is exactly 0."""
+    x = np.arange(1.0, 6.0)
+    near = [pareto_shape(np.append(x[:-1], 5.0 + change)) for change in (-1e-6, 1e-6)]
+    assert pareto_shape(x) == pytest.approx(np.mean(near), rel=1e-6)
+
+
 def test_pareto_shapes_of_known_samples():
     for k in (-0.4, 0.1, 0.5, 0.9, 1.5):
         x = np.sort(stats.genpareto.rvs(k, scale=2.0, size=(30, 2000), random_state=0), axis=1)
