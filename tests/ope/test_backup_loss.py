@@ -17,6 +17,7 @@ from saddleback.features import Monomials, Scaling
 from saddleback.log.target_policies import as_targets
 from saddleback.ope.backup_loss import common_goals, excess, pilots, value_range
 from saddleback.ope.candidates import Basis, candidates, views
+from saddleback.ope.consensus import find_consensus
 from saddleback.ope.diagnosis import _outside
 from saddleback.ope.episode_sample import sample_episodes
 from saddleback.ope.fold_sums import Rows
@@ -155,6 +156,34 @@ def test_a_value_beyond_the_horizon_is_outside_the_range(value, error, distance)
     assert _outside(interval, counts, 1.0, 300, None) == 0.0
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_history_leads_although_the_observation_predicts_rewards_exactly(seed):
+    """The reward is the parity x of two observed bits; x' is probably 1 if an action is repeated.
+
+    π repeats an action with probability 0.9² + 0.1² = 0.82, after which x' = 1 with probability
+    0.9, so that x has the mean 0.82·0.9 + 0.18·0.1 = 0.756 from the third step on, and 0.5 before.
+    """
+    rng = np.random.default_rng(seed)
+    E, T, gamma = 150, 10, 0.9
+    actions = rng.integers(0, 2, (E, T))
+    x = rng.integers(0, 2, (E, T))
+    for t in range(2, T):
+        repeated = actions[:, t - 1] == actions[:, t - 2]
+        x[:, t] = rng.random(E) < np.where(repeated, 0.9, 0.1)
+    bit = rng.integers(0, 2, (E, T))
+    data = {
+        "episode_id": np.repeat(np.arange(E), T), "obs_0": bit.ravel(),
+        "obs_1": (bit ^ x).ravel(), "action": actions.ravel(), "reward": x.ravel().astype(float),
+        "terminated": np.tile(np.arange(T) == T - 1, E), "truncated": np.zeros(E * T, bool),
+    }  # fmt: skip
+    log = sb.Log(data)
+    policy = as_targets({"new": lambda seen: np.tile([0.1, 0.9], (len(seen), 1))}, log)
+    found = find_consensus(sample_episodes(log, policy, 10_000)[0], "new", gamma, thorough=False)
+    assert found.view == "history"
+    means = np.append([0.5, 0.5], np.full(T - 2, 0.756))
+    assert found.value == pytest.approx(means @ gamma ** np.arange(T), abs=5 * found.error)
+
+
 @pytest.mark.slow
 def test_the_history_leads_where_it_predicts_backups_clearly_better():
     """The first action decides the reward of the second step: 50 episodes are enough to see it."""
@@ -212,7 +241,7 @@ def test_pilots_are_the_middle_ones_of_their_kind():
     assert [one.name for one in pilots(bases)] == chosen
 
 
-@pytest.mark.parametrize(("horizon", "steps"), [(None, [0]), (2, [0, 1]), (3, [0, 1]), (8, [0, 4])])
+@pytest.mark.parametrize(("horizon", "steps"), [(None, [0]), (2, [0]), (3, [0, 1]), (8, [0, 4])])
 def test_goals_are_clipped_to_what_is_possible(monkeypatch, horizon, steps):
     """Values that are not finite are left out; sums with 0 are always possible."""
     module = importlib.import_module("saddleback.ope.backup_loss")
@@ -304,17 +333,17 @@ def test_scores_that_do_not_vary_are_sure():
     assert is_hidden(same + 1e-9, same, same, 0.0, 1.0)
 
 
-def test_losses_are_compared_by_the_best_candidate_in_geometric_mean():
+def test_losses_are_compared_by_the_best_candidate_as_shares_of_the_variance():
     rng = np.random.default_rng(0)
     goals = rng.normal(size=(30, 4)) * [1.0, 2.0, 1e-4, 0.0] + [0.0, 5.0, 1.0, 3.0]
     history, observation = rng.exponential(size=(5, 4)), rng.exponential(size=(3, 4))
     history[0, 0], observation[1, 1] = np.nan, np.inf
-    product = 1.0
+    shares = [1e-6, 1e-6]
     for k in range(3):  # the last goal does not vary
-        floor = 1e-6 * goals[:, k].var()
-        best = [min(x for x in one[:, k] if np.isfinite(x)) for one in (history, observation)]
-        product *= (best[0] + floor) / (best[1] + floor)
-    assert relative_loss(history, observation, goals) == pytest.approx(product ** (1 / 3))
+        for view, one in enumerate((history, observation)):
+            best = min(x for x in one[:, k] if np.isfinite(x))
+            shares[view] += best / goals[:, k].var() / 3
+    assert relative_loss(history, observation, goals) == pytest.approx(shares[0] / shares[1])
     observation[:, 2] = np.inf  # of a goal without a loss nothing is known
     first = relative_loss(history[:, :2], observation[:, :2], goals[:, :2])
     assert relative_loss(history, observation, goals) == pytest.approx(first)

@@ -570,8 +570,8 @@ def test_what_windowed_ratios_changed_is_told():
     start = "  candidates: 1, most weight on most 90%; they differ by 0.25 (SD)."
     share = 1 - (2 * 0.1 / 0.5) ** 2
     assert (
-        f"{start} Windowed ratios, of the logged propensities, find an error of −0.50 "
-        f"(standard error 0.1); {share:.0%} of it is included."
+        f"{start} Windowed ratios, of the logged propensities, would change the estimate by −0.50 "
+        f"(standard error 0.1); {share:.0%} of that is included."
     ) in shown(changed({"consensus": few}))
     for without in ({"is_windowed": False}, {"windowed": None}, {"windowed": (None, None)}):
         assert start in shown(changed({"consensus": few | without}))

@@ -208,7 +208,7 @@ def test_reports_say_what_they_changed(hides_nothing):
     plain = json.loads(json_text(result.as_dict()))
     (verdict,) = plain["verdicts"]
     assert verdict["trust"] == "doubtful"  # it is right
-    sentence = "Windowed ratios, of the logged propensities, find an error of −0.19"
+    sentence = "Windowed ratios, of the logged propensities, would change the estimate by −0.19"
     assert sentence in " ".join(format_result_verbose(plain).split())
     assert sentence in candidates("new", plain, verdict)["caption"]
     verdict["consensus"]["is_windowed"] = False
