@@ -136,7 +136,7 @@ def beside_peers(results, of_peers):
     for (*case, seed), theirs in of_peers.items():
         if (*case, seed) in results:
             own = results[(*case, seed)]["errors"]
-            both = {name: own[name] for name in BESIDE} | theirs["errors"]
+            both = {name: own[name] for name in BESIDE if name in own} | theirs["errors"]
             logs[tuple(case)].append({"errors": both})
     both = {case: means(squared_errors(same)) for case, same in logs.items()}
     return {

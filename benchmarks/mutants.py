@@ -339,8 +339,15 @@ def measure(
     """
     code = digest("src", "tests")
     stored = (killed_before(path) if survivors else {}) | stored_results(path, code)
-    missing = [m for m in mutants if json.dumps(list(asdict(m).values())) not in stored]
-    texts = {m: (ROOT / m.file).read_text(encoding="utf-8") for m in missing}
+    texts = {m: (ROOT / m.file).read_text(encoding="utf-8") for m in mutants}
+
+    def is_stored(mutant: Mutant) -> bool:
+        """Whether there is a result of this change; lines may have moved since."""
+        result = stored.get(json.dumps(list(asdict(mutant).values())))
+        lines = mutant.change(texts[mutant])
+        return result is not None and (result["before"], result["after"]) == lines
+
+    missing = [mutant for mutant in mutants if not is_stored(mutant)]
     copies: SimpleQueue[Copy] = SimpleQueue()
     if missing:
         trees = [Copy(WORK / f"copy{number}") for number in range(jobs)]

@@ -11,6 +11,8 @@ from helpers.log_cases import error_matching, errors_of, good, with_value, witho
 from helpers.logs import assert_same_content, columns, content, mixed
 from saddleback.errors import InvalidParameter, UnknownName
 from saddleback.log import Log, LogError, row_source, sorted_rows
+from saddleback.log.column_types import FLAGS
+from saddleback.log.missing_columns import HINTS
 from saddleback.log.sorted_rows import SortedSource
 
 
@@ -204,20 +206,22 @@ def test_ends_that_are_not_logged_are_marked(flag, segment):
     assert_same_content(content(other), content(Log(data, segment=segment)))
 
 
-def test_truncated_may_be_missing_if_all_episodes_terminated(tmp_path):
-    data = columns([3, 1, 5], "terminated", mu=False)
-    log = Log(without("truncated", data=data))
+@pytest.mark.parametrize(("present", "missing"), [FLAGS, FLAGS[::-1]])
+def test_a_flag_may_be_missing_if_the_other_ends_all_episodes(present, missing, tmp_path):
+    data = columns([3, 1, 5], present, mu=False)
+    log = Log(without(missing, data=data))
     assert_same_content(content(log), content(Log(data)))
     assert_same_content(content(Log(log.write_repaired(tmp_path / "l.parquet"))), content(log))
     with pytest.raises(LogError) as caught:
-        Log(without("truncated", "reward", data=data))
-    assert "truncated" not in str(caught.value)
-    ended = data["terminated"] & (data["episode_id"] > 10)
-    assert errors_of(Log(without("truncated", data=data | {"terminated": ended}))) == (
-        "E100 column 'truncated' is missing (True on the last row of an episode that was cut "
-        "short, False elsewhere). The log has episode_id, step, obs_0, obs_1, action, reward, "
-        "terminated, next_obs_0, next_obs_1, behavior_prob. Add or map it. If all other episodes "
-        'end in this way: episodes_end="truncated".'
+        Log(without(missing, "reward", data=data))
+    assert missing not in str(caught.value)
+    ended = data[present] & (data["episode_id"] > 10)
+    (told,) = errors_of(Log(without(missing, data=data | {present: ended}))).splitlines()
+    hint = HINTS[missing]
+    assert told == (
+        f"E100 column {missing!r} is missing ({hint}). The log has episode_id, step, obs_0, obs_1, "
+        f"action, reward, {present}, next_obs_0, next_obs_1, behavior_prob. Add or map it. If all "
+        f'other episodes end in this way: episodes_end="{missing}".'
     )
 
 

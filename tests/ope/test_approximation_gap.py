@@ -14,18 +14,20 @@ from helpers.decision_logs import (
     target,
 )
 from helpers.intervals import interval_from_blocks, score_episodes
-from helpers.logs import mixed
+from helpers.logs import columns, mixed
 from saddleback.features import Custom, OneHot
 from saddleback.log import as_target
 from saddleback.ope.approximation_gap import (
     Gap,
     ResidualProblem,
     gap_allowance,
+    ridge_gap,
     trace_gap,
     unvisited_gap,
 )
-from saddleback.ope.log_pass import EncodeOnce
+from saddleback.ope.log_pass import EncodeOnce, read_log
 from saddleback.ope.partition import Cells
+from saddleback.ope.sandwich import Interval
 
 
 def test_inactive_features_get_the_value_of_other_actions():
@@ -150,3 +152,112 @@ def test_the_residual_does_not_depend_on_segmentation():
 def test_the_allowance_is_twice_what_needs_no_log():
     assert gap_allowance(1.0, 0.5, -0.25) == 3.5
     assert gap_allowance(1.0, None, None) == 2.0
+
+
+def test_the_ridge_gap_widens_an_interval_to_that_without_the_ridge():
+    def interval(low, high):
+        return Interval(0.0, low, high, 0.95, 1.0, "", "", 9)
+
+    own = interval(-1.0, 2.0)
+    for low, high, gap in (
+        (-1.5, 2.25, 0.5), (-1.25, 2.75, 0.75), (-0.5, 1.0, 0.0), (-4.0, 1.0, 3.0),
+    ):  # fmt: skip
+        assert ridge_gap(own, interval(low, high)) == gap
+    assert np.isnan(ridge_gap(own, interval(np.nan, 3.0)))
+
+
+def test_a_gap_of_unknown_size_is_unknown():
+    assert np.isnan(Gap(unvisited=1.0, trace=np.nan).value)
+    assert Gap(unvisited=0.0).value == 0.0
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_shared_features_are_not_filled_in(shared):
+    """Weights of inactive features move to the mean of active ones, which are solved again."""
+    states, actions = [0, 1, 2, 0, 1, 2, 0, 1], [0, 0, 1, 1, 0, 2, 0, 0]
+    log = table_log(states, actions, np.arange(8.0), [3, 3, 2], K=3)
+    rule, ridge = sb.GES(0.4), 0.05
+    sums = sb.Statistics.of(
+        log, rule, always(0.4, 0.5, 0.1), features=OneHot(4), gamma=0.9, shared=shared
+    )
+    name, n = sums.setting.targets[0], 8
+    theta = sums.solve(rule, name, ridge).theta
+    copies = 4 if shared else 3
+    squares = np.diag(sums.M).reshape(4, copies)
+    z = np.zeros((4, copies))
+    for k in range(3):  # the fourth feature is never active
+        active = [a for a in range(3) if squares[k, a] > 0]
+        weight = sum(squares[k, a] for a in active)
+        mean = sum(squares[k, a] * theta.reshape(4, copies)[k, a] for a in active) / weight
+        for a in range(3):
+            z[k, a] = 0.0 if a in active else mean
+    A, b = sums.A[0, 0].sum(axis=0) / n, sums.b[0, 0].sum(axis=0) / n
+    solved = sums.span.solve(A, b + A @ z.ravel(), ridge).theta + z.ravel()
+    expected = abs((solved - theta) @ sums.start(name))
+    assert expected > 0.01
+    assert unvisited_gap(sums, rule, name, theta, ridge) == pytest.approx(expected)
+
+
+def test_features_of_states_are_not_filled_in():
+    log = table_log([0, 1, 0, 1], [0, 1, 1, 0], np.ones(4), [2, 2])
+    rule = sb.ETD(0.0)
+    sums = sb.Statistics.of(log, rule, always(0.5, 0.5), features=OneHot(3), gamma=0.9)
+    theta = sums.solve(rule, 0).theta
+    assert unvisited_gap(sums, rule, sums.setting.targets[0], theta, 0.0) == 0.0
+
+
+@pytest.mark.kernel
+def test_the_residual_problem_is_a_regression_of_errors_in_cells():
+    """One episode at a time; of a truncated one, the next value is that of the cell it led to."""
+    data = columns([3, 1, 4, 2, 5], ["terminated", "truncated"] * 2 + ["truncated"], d=1)
+    data = {name: part for name, part in data.items() if name != "obs_1"}
+    log = sb.Log(data, segment=4)
+    cells = Cells.of(log.sample().states, 4)
+
+    def policy(x):
+        return np.column_stack(
+            [0.2 + 0.1 * (x[:, 0] > 0), 0.5 - 0.1 * (x[:, 0] > 0), 0.3 + 0 * x[:, 0]]
+        )
+
+    chosen = as_target(policy, log, "new")
+    residual = ResidualProblem(EncodeOnce(cells), chosen, 3, 0.9)
+    deltas = np.random.default_rng(0).normal(size=15)
+
+    class Adds:
+        done = 0
+
+        def add(self, batch):
+            n = len(batch.segment)
+            residual.add(batch, deltas[self.done : self.done + n])
+            self.done += n
+            return ()
+
+    read_log(log, [Adds()], [chosen])
+    x, after = data["obs_0"], data["next_obs_0"]
+    p = 12
+
+    def phi(point, weights):
+        out = np.zeros((4, 3))
+        out[cells.find(np.array([[point]]))[0]] = weights
+        return out.ravel()
+
+    def pi(point):
+        return policy(np.array([[point]]))[0]
+
+    A, b, M, start = np.zeros((p, p)), np.zeros(p), np.zeros((p, p)), np.zeros(p)
+    for t in range(15):
+        now = phi(x[t], np.eye(3)[data["action"][t]])
+        last = t == 14 or data["episode_id"][t + 1] != data["episode_id"][t]
+        following = np.zeros(p)
+        if not last or data["truncated"][t]:
+            point = after[t] if last else x[t + 1]
+            following = 0.9 * phi(point, pi(point))
+        A += np.outer(now, following - now) / 15
+        b += deltas[t] * now / 15
+        M += np.outer(now, now) / 15
+        if t == 0 or data["episode_id"][t - 1] != data["episode_id"][t]:
+            start += phi(x[t], pi(x[t])) / 5
+    active = np.diag(M) > 0
+    ridged = (A - 1e-4 * np.diag(np.diag(M)))[np.ix_(active, active)]
+    eta = np.linalg.solve(ridged, -b[active])
+    assert residual.value() == pytest.approx(eta @ start[active], rel=1e-7)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ from saddleback.features import Monomials, Scaling
 from saddleback.log.target_policies import as_targets
 from saddleback.ope.backup_loss import common_goals, excess, pilots, value_range
 from saddleback.ope.candidates import Basis, candidates, views
+from saddleback.ope.consensus import find_consensus
 from saddleback.ope.diagnosis import _outside
 from saddleback.ope.episode_sample import sample_episodes
 from saddleback.ope.fold_sums import Rows
@@ -154,6 +156,34 @@ def test_a_value_beyond_the_horizon_is_outside_the_range(value, error, distance)
     assert _outside(interval, counts, 1.0, 300, None) == 0.0
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_history_leads_although_the_observation_predicts_rewards_exactly(seed):
+    """The reward is the parity x of two observed bits; x' is probably 1 if an action is repeated.
+
+    π repeats an action with probability 0.9² + 0.1² = 0.82, after which x' = 1 with probability
+    0.9, so that x has the mean 0.82·0.9 + 0.18·0.1 = 0.756 from the third step on, and 0.5 before.
+    """
+    rng = np.random.default_rng(seed)
+    E, T, gamma = 150, 10, 0.9
+    actions = rng.integers(0, 2, (E, T))
+    x = rng.integers(0, 2, (E, T))
+    for t in range(2, T):
+        repeated = actions[:, t - 1] == actions[:, t - 2]
+        x[:, t] = rng.random(E) < np.where(repeated, 0.9, 0.1)
+    bit = rng.integers(0, 2, (E, T))
+    data = {
+        "episode_id": np.repeat(np.arange(E), T), "obs_0": bit.ravel(),
+        "obs_1": (bit ^ x).ravel(), "action": actions.ravel(), "reward": x.ravel().astype(float),
+        "terminated": np.tile(np.arange(T) == T - 1, E), "truncated": np.zeros(E * T, bool),
+    }  # fmt: skip
+    log = sb.Log(data)
+    policy = as_targets({"new": lambda seen: np.tile([0.1, 0.9], (len(seen), 1))}, log)
+    found = find_consensus(sample_episodes(log, policy, 10_000)[0], "new", gamma, thorough=False)
+    assert found.view == "history"
+    means = np.append([0.5, 0.5], np.full(T - 2, 0.756))
+    assert found.value == pytest.approx(means @ gamma ** np.arange(T), abs=5 * found.error)
+
+
 @pytest.mark.slow
 def test_the_history_leads_where_it_predicts_backups_clearly_better():
     """The first action decides the reward of the second step: 50 episodes are enough to see it."""
@@ -179,3 +209,149 @@ def test_the_history_does_not_lead_where_its_estimate_is_imprecise():
     assert is_hidden(**arguments | {"history": 0.5 + 0.7 * noise}, dispersion=0.0, relative=0.9)
     assert is_hidden(**arguments, dispersion=0.2, relative=0.4)
     assert not is_hidden(**arguments, dispersion=0.3, relative=0.4)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "gamma", "horizon", "expected"),
+    [
+        ((-2.0, 1.0), 0.5, None, (-4.0, 2.0)),
+        ((-2.0, 1.0), 0.5, 3, (-3.5, 1.75)),
+        ((1.0, 3.0), 0.5, None, (1.0, 6.0)),
+        ((-3.0, -1.0), 1.0, 2, (-6.0, -1.0)),
+        ((0.0, 1.0), 1.0, None, (0.0, 4.0)),
+        ((-1.0, 0.0), 0.0, None, (-1.0, 0.0)),
+    ],
+)
+def test_values_are_between_those_of_one_step_and_of_all(rewards, gamma, horizon, expected):
+    sample = SimpleNamespace(rewards=np.array([*rewards, *rewards]))
+    assert value_range(sample, gamma, horizon) == expected
+
+
+def test_pilots_are_the_middle_ones_of_their_kind():
+    def basis(name, view="observation", lam=0.0):
+        return Basis(name, SimpleNamespace(name=view), None, lam=lam)
+
+    bases = [
+        basis("constant"), basis("random Fourier 10, bandwidth 1"), basis("linear"),
+        basis("random Fourier 20, bandwidth 2"), basis("linear", "step"),
+        basis("random Fourier 30, bandwidth 4"), basis("linear, λ 0.9", lam=0.9),
+        basis("7 cells", "features"), basis("9 cells"),
+    ]  # fmt: skip
+    chosen = ["random Fourier 20, bandwidth 2", "linear", "9 cells"]
+    assert [one.name for one in pilots(bases)] == chosen
+
+
+@pytest.mark.parametrize(("horizon", "steps"), [(None, [0]), (2, [0]), (3, [0, 1]), (8, [0, 4])])
+def test_goals_are_clipped_to_what_is_possible(monkeypatch, horizon, steps):
+    """Values that are not finite are left out; sums with 0 are always possible."""
+    module = importlib.import_module("saddleback.ope.backup_loss")
+    sample = SimpleNamespace(rewards=np.array([1.0, 2.0, 1.5]))
+    calls = []
+
+    def fitted(basis, rows, horizon, ridges, pooling, *, steps):
+        calls.append((basis.name, rows, ridges, pooling, steps))
+        values = {"linear": [9.0, -3.0, 99.0], "7 cells": [np.inf, 1.0, 1.0]}[basis.name]
+        return SimpleNamespace(following=np.array(values)[None, :, None])
+
+    monkeypatch.setattr(module, "fit_basis", fitted)
+    bases = [Basis(name, SimpleNamespace(name="features"), None) for name in ("linear", "7 cells")]
+    high = value_range(sample, 0.5, horizon)[1]
+    goals = common_goals("own", "shared", bases, sample, 0.5, horizon)
+    expected = [[r, r + v] for r, v in ((1.0, high), (2.0, 0.0), (1.5, high))]
+    assert goals.tolist() == expected
+    assert calls == [(basis.name, "own", (1e-3,), (1.0,), steps) for basis in bases]
+    with_pool = common_goals("own", "shared", bases, sample, 0.5, horizon, SimpleNamespace(map=map))
+    assert np.array_equal(with_pool, goals)
+    sample.rewards = -sample.rewards
+    low = value_range(sample, 0.5, horizon)[0]
+    least = [[r, r + v] for r, v in ((-1.0, 0.0), (-2.0, max(-3.0, low)), (-1.5, 0.0))]
+    assert common_goals("own", "shared", bases, sample, 0.5, horizon).tolist() == least
+
+
+def test_goals_of_shared_features_have_one_penalty(monkeypatch):
+    module = importlib.import_module("saddleback.ope.backup_loss")
+    calls = []
+
+    def fitted(basis, rows, horizon, ridges, pooling, *, steps):
+        calls.append((rows, ridges, pooling))
+        return SimpleNamespace(following=np.zeros((1, 2, 1)))
+
+    monkeypatch.setattr(module, "fit_basis", fitted)
+    shared = SimpleNamespace(
+        name="linear, shared", view=SimpleNamespace(name="observation"), lam=0.0, kind=("s", "l"),
+        is_shared=True,
+    )  # fmt: skip
+    common_goals("own", "shared", [shared], SimpleNamespace(rewards=np.ones(2)), 0.5, None)
+    assert calls == [("shared", (1e-3,), (100.0,))]
+
+
+def scores_of(mean, spread, n=100):
+    """Scores of n episodes of this mean and standard deviation."""
+    return mean + spread * np.where(np.arange(n) % 2, 1.0, -1.0)
+
+
+def decides(*, change=0.0, spread=1.0, own=1.0, residual=0.0, dispersion=0.0, relative=1.0):
+    """Return whether a change from the observation's estimate is made."""
+    observation = scores_of(3.0, own)
+    history = observation + change + scores_of(0.0, spread) - scores_of(0.0, own)
+    return is_hidden(scores_of(residual, 1.0), observation, history, dispersion, relative)
+
+
+ERROR = 1 / 99**0.5
+"""Standard error of 100 scores of standard deviation 1."""
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        # What the duals find, in standard errors.
+        ({"residual": 3.01 * ERROR}, True), ({"residual": -3.01 * ERROR}, True),
+        ({"residual": 2.99 * ERROR}, False), ({"residual": 0.0}, False),
+        ({"residual": 3.01 * ERROR, "relative": 1.25}, True),
+        ({"residual": 9.0, "relative": 1.26}, False),
+        # A history that predicts more: its loss, precision, and how much it changes.
+        ({"change": 0.5, "relative": 0.94, "own": 0.51}, True),
+        ({"change": 0.5, "relative": 0.95, "own": 0.51}, False),
+        ({"change": 0.5, "relative": 0.94, "own": 0.49}, False),
+        ({"change": 0.5, "relative": 0.51, "own": 0.49}, False),
+        ({"change": 0.5, "relative": 0.49, "own": 0.49}, True),
+        ({"change": 0.5, "relative": 0.50, "own": 0.49}, False),
+        ({"change": 0.5, "relative": 0.4, "dispersion": 0.249}, True),
+        ({"change": -0.5, "relative": 0.4, "dispersion": 0.249}, True),
+        ({"change": 0.5, "relative": 0.4, "dispersion": 0.251}, False),
+        ({"change": 2.01 * ERROR, "relative": 0.4, "own": 0.0}, True),
+        ({"change": 1.99 * ERROR, "relative": 0.4, "own": 0.0}, False),
+    ],
+)  # fmt: skip
+def test_what_the_history_must_show_to_be_preferred(options, expected):
+    assert decides(**options) == expected
+
+
+def test_scores_that_do_not_vary_are_sure():
+    same = np.zeros(5)
+    assert not is_hidden(same, same, same, 0.0, 1.0)
+    assert is_hidden(same + 1e-9, same, same, 0.0, 1.0)
+
+
+def test_losses_are_compared_by_the_best_candidate_as_shares_of_the_variance():
+    rng = np.random.default_rng(0)
+    goals = rng.normal(size=(30, 4)) * [1.0, 2.0, 1e-4, 0.0] + [0.0, 5.0, 1.0, 3.0]
+    history, observation = rng.exponential(size=(5, 4)), rng.exponential(size=(3, 4))
+    history[0, 0], observation[1, 1] = np.nan, np.inf
+    shares = [1e-6, 1e-6]
+    for k in range(3):  # the last goal does not vary
+        for view, one in enumerate((history, observation)):
+            best = min(x for x in one[:, k] if np.isfinite(x))
+            shares[view] += best / goals[:, k].var() / 3
+    assert relative_loss(history, observation, goals) == pytest.approx(shares[0] / shares[1])
+    observation[:, 2] = np.inf  # of a goal without a loss nothing is known
+    first = relative_loss(history[:, :2], observation[:, :2], goals[:, :2])
+    assert relative_loss(history, observation, goals) == pytest.approx(first)
+
+
+@pytest.mark.parametrize("size", [1.0, 100.0])
+@pytest.mark.parametrize(("spread", "varies"), [(1.1e-6, True), (0.9e-6, False)])
+def test_goals_that_vary_by_less_than_a_millionth_do_not_count(spread, varies, size):
+    goals = np.column_stack([size * (1.0 + spread * np.where(np.arange(40) % 2, 1.0, -1.0))])
+    ratio = relative_loss(np.full((1, 1), 0.0), np.full((1, 1), 1.0), goals)
+    assert ratio == pytest.approx(1e-6 * (size * spread) ** 2 if varies else 1.0, rel=1e-3)

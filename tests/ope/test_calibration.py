@@ -15,7 +15,14 @@ from helpers.decision_logs import (
 from helpers.logs import columns
 from helpers.verdicts import gate_of
 from saddleback.features import Custom
-from saddleback.ope.policy_counts import behaviour_deviation, ratio_deviation
+from saddleback.ope.policy_counts import (
+    PolicyCounts,
+    PolicySummary,
+    behaviour_deviation,
+    calibration,
+    ratio_deviation,
+    uncovered,
+)
 
 pytestmark = pytest.mark.usefixtures("no_opinion")
 
@@ -133,3 +140,94 @@ def test_actions_never_taken_are_uncovered_without_propensities(shared):
         support = gate_of(result.verdicts[0], "SUPPORT")
         assert support.level == expected
         assert support.value == (pytest.approx(0.06) if expected == "refused" else None)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_deviations_are_those_of_plain_sums(seed):
+    rng, rows = np.random.default_rng(seed), 500
+    x = 40 * rng.normal(size=(3, 2))
+    variance = rng.exponential(size=(3, 2)) * 20
+    variance[0, 1] = x[0, 1] = 0.0
+    sums = np.array([x, variance])
+
+    def largest(excess, spread):
+        """The largest z, and the share of rows in cells, or in their sum, with z above 5."""
+        z = np.array([
+            [abs(a) / s**0.5 if s > 0 else 0.0 for a, s in zip(one, two, strict=True)]
+            for one, two in zip(excess, spread, strict=True)
+        ])  # fmt: skip
+        counted = [
+            sum(abs(a) for a, at in zip(one, own, strict=True) if at > 5)
+            for one, own in zip(excess, z, strict=True)
+        ]
+        return z.max(), max(sum(counted[:-1]), counted[-1]) / rows
+
+    def with_sums(part):
+        return np.vstack([part, part.sum(axis=0)])
+
+    excess = with_sums(x)
+    expected = largest(excess, with_sums(variance) + np.abs(excess) / 3)
+    assert behaviour_deviation(sums, rows) == pytest.approx(expected)
+    assert expected[1] > 0
+    square, own, pi = (rng.exponential(size=(3, 2)) * size for size in (20, 10, 30))
+    least = np.array([0.25, np.inf])
+    spread = np.maximum(with_sums(square), with_sums(own))
+    for k, c in np.argwhere(excess < 0):
+        unobserved = with_sums(pi)[k, c] * (1 / least[c] - 1) if c == 0 else np.inf
+        spread[k, c] = max(spread[k, c], unobserved)
+    expected = largest(excess, spread)
+    assert ratio_deviation(np.array([x, square, own, pi]), least, rows) == pytest.approx(expected)
+
+
+def test_five_standard_errors_are_not_significant():
+    """x = 5 and a variance of 1 with the ratios; more is."""
+    for x, share in ((5.0, 0.0), (5.001, 0.5001)):
+        sums = np.array([[[x]], [[1.0]], [[0.0]], [[0.0]]])
+        assert ratio_deviation(sums, np.ones(1), 10)[1] == pytest.approx(share)
+    nothing = np.zeros((4, 1, 1))
+    assert behaviour_deviation(nothing[:2], 5) == (0.0, 0.0)
+    assert ratio_deviation(nothing, np.ones(1), 0) == (0.0, 0.0)
+    one = np.array([[[7.0]], [[1.0]], [[0.0]], [[0.0]]])
+    assert ratio_deviation(one, np.ones(1), 0) == (7.0, 7.0)
+    one[0] *= -1.0
+    assert ratio_deviation(one, np.full(1, 0.5), 10) == (7.0, 0.7)
+
+
+def counts_of(**parts):
+    none = {
+        "action_mass": np.array([2.0, 3.0, 4.0]), "totals": np.array([0.5, 2.0, 1.5]),
+        "ratios": np.zeros((4, 1, 3)), "residuals": np.zeros((2, 1, 3)),
+        "min_propensity": np.array([0.5, 0.25, 1.0]),
+    }  # fmt: skip
+    return PolicyCounts(**none | parts)
+
+
+def test_the_larger_of_both_deviations_counts():
+    ratios, residuals = np.zeros((4, 1, 3)), np.zeros((2, 1, 3))
+    ratios[:2, 0, 0], residuals[:, 0, 1] = (8.0, 1.0), (12.0, 2.0)
+    by_ratio, by_mu = (8.0, 0.8), (12 / 6**0.5, 0.0)
+    assert calibration(counts_of(ratios=ratios), 10) == pytest.approx(by_ratio)
+    both = calibration(counts_of(ratios=ratios, residuals=residuals), 10)
+    assert both == pytest.approx(by_ratio)
+    assert calibration(counts_of(residuals=residuals), 10) == pytest.approx(by_mu)
+    assert calibration(counts_of(min_propensity=np.full(3, np.inf)), 10) is None
+
+
+def test_actions_never_taken_are_uncovered_unless_all_of_mu_is_known():
+    never = np.array([0.5, np.inf, np.inf])
+    assert uncovered(counts_of()) == 1.5
+    assert uncovered(counts_of(min_propensity=never)) == 7.0
+    residuals = np.full((2, 1, 3), 0.25)
+    assert uncovered(counts_of(min_propensity=never, residuals=residuals)) == 1.5
+
+
+@pytest.mark.parametrize(("actions", "entropy"), [(("a",), 1.0), (("a", "b"), 1.0), ("abc", 1.0)])
+def test_entropy_is_relative_to_that_of_the_uniform_policy(actions, entropy):
+    """That of one action is taken relative to two."""
+    uniform = np.log(max(len(actions), 2))
+    totals = np.array([4 * entropy * uniform, 3.0, 0.0])
+    summary = PolicySummary.of(
+        counts_of(action_mass=np.arange(len(actions)) + 1.0, totals=totals), tuple(actions), 4
+    )
+    assert (summary.entropy, summary.greedy) == (pytest.approx(entropy), 0.75)
+    assert summary.mass == {name: (k + 1) / 4 for k, name in enumerate(actions)}

@@ -108,6 +108,112 @@ def test_the_range_of_bernstein_is_that_of_weighted_returns(name):
     assert (one.low, one.high) == pytest.approx((plain.value - half, plain.value + half))
 
 
+def maurer_pontil(values, width, risk):
+    """Return half the width of the interval of one side, by sums."""
+    n, mean = len(values), math.fsum(values) / len(values)
+    variance = math.fsum((x - mean) ** 2 for x in values) / (n - 1)
+    log = math.log(2 / risk)
+    return mean, math.sqrt(2 * variance * log / n) + 7 * width * log / (3 * (n - 1))
+
+
+@pytest.mark.parametrize(("n", "level"), [(2, 0.5), (3, 0.95), (30, 0.8)])
+def test_student_intervals_are_those_of_the_distribution(n, level):
+    x = np.sin(np.arange(n)) + 3.0
+    expected = stats.t.interval(level, n - 1, x.mean(), stats.sem(x))
+    assert confidence_bounds.student(x, level) == pytest.approx(expected)
+    x[0] = np.inf
+    assert np.isnan(confidence_bounds.student(x, level)).all()
+
+
+@pytest.mark.parametrize(("low", "high"), [(-1.0, 1.0), (0.25, 6.0)])
+@pytest.mark.parametrize("level", [0.9, 0.6])
+def test_bernstein_intervals_are_within_the_bounds(low, high, level):
+    x = np.tile([0.25, 0.5, 1.0], 30)
+    mean, half = maurer_pontil(x, high - low, (1 - level) / 2)
+    expected = (max(low, mean - half), min(high, mean + half))
+    assert confidence_bounds.bernstein(x, low, high, level) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("n", "level"), [(21, 0.8), (40, 0.95), (399, 0.3), (4001, 0.95), (4000, 0.5)]
+)
+def test_the_truncation_point_is_best_for_every_twentieth_value(n, level):
+    """Each positive pilot is tried: the bound that its truncated pilots predict for the others."""
+    x = np.abs(np.tan(np.arange(n) * 1.7)) * (np.arange(n) % 40 != 20)
+    pilot = [x[k] for k in range(0, n, 20)]
+    others = [x[k] for k in range(n) if k % 20]
+    m, log = len(others), math.log(2 / (1 - level))
+
+    def predicted(cut):
+        values = [min(one, cut) for one in pilot]
+        spread = math.sqrt(2 * np.var(values, ddof=1) * log / m)
+        return np.mean(values) - spread - 7 * cut * log / (3 * (m - 1))
+
+    candidates = [one for one in pilot if one > 0]
+    if not candidates:
+        candidates = [1.0]
+    point = max(candidates, key=predicted)
+    mean, half = maurer_pontil([min(one, point) for one in others], point, 1 - level)
+    bound, at = confidence_bounds.truncated(x, level)
+    assert at == point
+    assert bound == pytest.approx(max(0.0, mean - half))
+
+
+def test_the_truncation_point_is_finite_and_positive():
+    x = np.where(np.arange(60) == 20, np.inf, 0.5)
+    x[0] = -1.0
+    assert confidence_bounds.truncated(x, 0.95)[1] == 0.5
+
+
+def test_twenty_episodes_are_too_few_to_choose_the_truncation_point():
+    words = r"20 episodes are too few to choose the truncation point \(at least 21\)"
+    with pytest.raises(errors.InvalidParameter, match=words):
+        confidence_bounds.truncated(np.ones(20), 0.95)
+    assert confidence_bounds.truncated(np.ones(21), 0.95)[1] == 1.0
+
+
+def test_intervals_need_two_episodes_and_a_level_between_0_and_1():
+    assert confidence_bounds.require_two_episodes(2) == 2
+    for n in (0, 1):
+        with pytest.raises(errors.InvalidParameter, match=f"two episodes, the log has {n}: "):
+            confidence_bounds.require_two_episodes(n)
+    assert confidence_bounds.check_level(0.5) == 0.5
+    for level in (0.0, 1.0):
+        with pytest.raises(errors.InvalidParameter, match=f"between 0 and 1, got {level}"):
+            confidence_bounds.check_level(level)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 1.0])
+def test_discounted_horizons_are_sums_of_powers(gamma):
+    for horizon in (1, 2, 5):
+        expected = sum(gamma**t for t in range(horizon))
+        assert confidence_bounds.discounted_horizon(gamma, horizon) == expected
+    if gamma < 1:
+        expected = sum(gamma**t for t in range(60))
+        assert confidence_bounds.discounted_horizon(gamma, None) == pytest.approx(expected)
+
+
+def test_bounds_of_returns_contain_0():
+    assert confidence_bounds.return_bounds((-1.5, -0.5), 3.0) == (-4.5, 0.0)
+    assert confidence_bounds.return_bounds((0.5, 1.5), 3.0) == (0.0, 4.5)
+
+
+def test_declared_bounds_of_rewards_must_contain_those_of_the_log():
+    bounds = confidence_bounds.reward_bounds
+    assert bounds((-1, 2), (-1.0, 2.0)) == (-1.0, 2.0)
+    assert bounds((3, 3), (3.0, 3.0)) == (3.0, 3.0)
+    for observed in ((-1.1, 2.0), (-1.0, 2.1)):
+        words = f"rewards from {observed[0]:g} to {observed[1]:g}"
+        with pytest.raises(errors.InvalidParameter, match=words):
+            bounds((-1.0, 2.0), observed)
+    for declared in ((0.0, math.nan), (math.nan, 0.0), (-math.inf, 1.0), (0.0, 1.0, 2.0), (1.0,)):
+        with pytest.raises(errors.InvalidParameter, match="must be two numbers"):
+            bounds(declared, (0.0, 0.0))
+    words = "has -0.5 to 1.5, another may exceed them"
+    with pytest.raises(errors.InvalidParameter, match=words):
+        bounds(None, (-0.5, 1.5))
+
+
 # What is refused.
 
 REWARDS = (-9.0, 9.0)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -25,6 +28,7 @@ from saddleback.features.state_action import (
     JointScaling,
 )
 from saddleback.log.continuous_targets import as_continuous_targets
+from saddleback.ope import joint_statistics
 from saddleback.ope.action_candidates import SIZES, action_candidates
 from saddleback.ope.density_weights import BANDWIDTHS
 from saddleback.ope.episode_sample import sample_episodes
@@ -119,6 +123,7 @@ def test_sums_by_block_are_those_of_plain_loops():
     sums = JointSums(features, sample, GAMMA, (SampledPolicy("new", after, start, used),))
     block = np.array([0, 1, 2, 0, 0, 1, 2, 2, 0])
     actual = sums.by_block(block, 3)
+    assert actual["b"].shape == (1, 1, 3, features.size)
     expected = {name: np.zeros_like(actual[name]) for name in ("A", "b", "M", "starts")}
     phi = features(sample.states, sample.action_values)
     following = features(sample.next_states, new(sample.next_states))
@@ -135,6 +140,59 @@ def test_sums_by_block_are_those_of_plain_loops():
         np.testing.assert_allclose(actual[name], array, rtol=1e-10, atol=1e-10)
     assert actual["steps"].tolist() == np.bincount(block[sample.episode]).tolist()
     assert actual["episodes"].tolist() == [4, 2, 3]
+
+
+@pytest.mark.parametrize("chunk", [1 << 14, 5])
+@pytest.mark.parametrize("ridge", [0.0, 0.2])
+def test_scores_of_episodes_are_those_of_plain_loops(monkeypatch, chunk, ridge):
+    """uᵀ(A_iθ + b_i) without the ridge's share, and the discounted TD errors, by the same sums."""
+    monkeypatch.setattr(joint_statistics, "CHUNK", chunk)
+    log = sb.Log(simulate(9, 4))
+    (policy,) = targets = as_continuous_targets({"new": new}, log)
+    sample, _ = sample_episodes(log, targets, 10_000, None)
+    features = JointMonomials(JointScaling.of(sample.states, sample.action_values), 1)
+    one = SampledPolicy.of(policy, features, sample)
+    assert one.used.all()
+    one = replace(one, used=np.arange(len(sample.rewards)) % 5 != 3)
+    joint = JointSums(features, sample, GAMMA, (one, replace(one, name="same")))
+    parts = joint.by_block(np.arange(9), 9)
+    p, n = features.size, len(sample.rewards)
+    M, A = parts["M"], parts["A"][0, 0].sum(axis=0)
+    theta = np.linalg.solve(A - ridge * np.diag(np.diag(M)), -parts["b"][0, 0].sum(axis=0))
+    start = parts["starts"][0].sum(axis=0) / 9
+    u = np.linalg.solve((A - ridge * np.diag(np.diag(M))).T, 9 * start)
+    monkeypatch.setattr(joint_statistics, "solve_adjoint", lambda *_: (theta, start, u))
+    scores = joint.scores(None, sb.GES(0.0), 0, ridge)
+    phi = features(sample.states, sample.action_values)
+    following = features(sample.next_states, new(sample.next_states))
+    score, discounted = np.zeros(9), np.zeros(9)
+    for t in range(n):
+        delta = sample.rewards[t] - phi[t] @ theta
+        delta += GAMMA * sample.continues[t] * following[t] @ theta
+        delta = delta if one.used[t] else 0.0
+        own = sum(phi[t, j] ** 2 * u[j] * theta[j] for j in range(p))
+        score[sample.episode[t]] += (phi[t] @ u) * delta - ridge * own
+        discounted[sample.episode[t]] += GAMMA ** sample.step[t] * delta
+    np.testing.assert_allclose(scores.score, score, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(scores.td_error_return, discounted, rtol=1e-8, atol=1e-9)
+    first = features(sample.starts, new(sample.starts)) @ theta
+    np.testing.assert_allclose(scores.first, first, rtol=1e-9)
+    assert scores.value == pytest.approx(first.mean())
+
+
+def test_the_logged_policy_takes_the_actions_of_the_log():
+    """An action after a truncated episode is unknown, and so is the first of an empty one."""
+    sample = SimpleNamespace(
+        action_values=np.array([[1.0], [2.0], [4.0], [8.0], [16.0]]),
+        starts=np.zeros((3, 2)), step=np.array([0, 1, 2, 0, 1]),
+        episode=np.array([0, 0, 0, 2, 2]), last=np.array([0, 0, 1, 0, 1], dtype=bool),
+        continues=np.array([1, 1, 1, 1, 0], dtype=bool),
+    )  # fmt: skip
+    one = SampledPolicy.logged(sample)
+    assert one.used.tolist() == [True, True, False, True, True]
+    assert one.start.mean[:, 0].tolist() == [1.0, (1.0 + 8.0) / 2, 8.0]
+    assert one.after.mean[one.used & sample.continues, 0].tolist() == [2.0, 4.0, 16.0]
+    assert not one.after.covariance.any()
 
 
 def test_an_opinion_has_fewer_waves_than_an_estimate():

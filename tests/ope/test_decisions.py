@@ -2,6 +2,7 @@
 
 import json
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,8 @@ import saddleback as sb
 from saddleback.errors import InvalidParameter, UnknownName
 from saddleback.log import LogError
 from saddleback.ope import Decisions
+from saddleback.ope import decisions as decisions_module
+from saddleback.ope.estimate import estimate_note, format_distinct
 
 evaluate_decisions = sys.modules["saddleback.ope.evaluate_decisions"]
 
@@ -302,3 +305,109 @@ def test_columns_of_episodes_are_not_read(tmp_path):
     reread = sb.Log(log.write(tmp_path / "log.parquet"), bandit=True)
     rewards = [segment.rewards for segment in reread.segments()]
     np.testing.assert_array_equal(np.concatenate(rewards), data["reward"])
+
+
+def fixed(rho, returns=1.0, **changes):
+    """Return decisions with these weights, and totals of no residual."""
+    rho = np.array(rho, dtype=float)
+    n = len(rho)
+    with np.errstate(divide="ignore"):
+        logs = np.log(rho)
+    numbers = {
+        "log_weights": logs, "returns": np.full(n, returns), "starts": np.arange(n) / n,
+        "totals": np.arange(n) / n + rho * np.linspace(-1.0, 1.0, n), "n": n, "k_hat": 0.25,
+        "ess": 40.0, "estimated": None, "target": "new",
+    }  # fmt: skip
+    return Decisions(SimpleNamespace(**numbers | changes))
+
+
+def test_tuning_parameters_are_around_the_logged_weights(monkeypatch):
+    """30 values between the 5% and 95% quantiles, their squares in hundreds, and both ends."""
+    rho = np.concatenate([[0.0], np.linspace(0.5, 4.0, 40)])
+    low, high = np.quantile(rho[1:], [0.05, 0.95])
+    one, tried = fixed(rho), {}
+    monkeypatch.setattr(decisions_module, "slope", lambda means, widths: 3)
+    for name, ends in (("switched", (low, high)), ("shrunk", (low**2 / 100, 100 * high**2))):
+        method = getattr(Decisions, name)
+
+        def spied(self, parameter, name=name, method=method):
+            tried.setdefault(name, []).append(parameter)
+            return method(self, parameter)
+
+        monkeypatch.setattr(Decisions, name, spied)
+        symbol = {"switched": "τ", "shrunk": "λ"}[name]
+        values, note = one.values({"switched": "Switch-DR", "shrunk": "DRos"}[name])
+        expected = [np.inf, *np.geomspace(*ends, 30)[::-1], 0.0]
+        assert tried[name] == pytest.approx(expected)
+        assert note.startswith(f"{symbol} = {expected[3]:.3g} by SLOPE++; the interval leaves out")
+        np.testing.assert_allclose(values, method(one, expected[3]))
+    none = fixed(np.zeros(5))
+    tried.clear()
+    none.values("Switch-DR")
+    assert tried["switched"] == pytest.approx([np.inf, *[1.0] * 30, 0.0])
+
+
+def test_slope_compares_means_with_half_widths(monkeypatch):
+    one, calls = fixed(np.linspace(0.5, 4.0, 40)), []
+    monkeypatch.setattr(
+        decisions_module, "slope", lambda means, widths: calls.append((means, widths)) or 0
+    )
+    values, note = one.values("Switch-DR")
+    assert note == "τ = ∞ by SLOPE++"
+    means, widths = calls[0]
+    assert means[0] == pytest.approx(one.weighted.totals.mean())
+    mean, _, high = interval(one.weighted.totals)
+    assert widths[0] == pytest.approx(high - mean)
+    assert means[-1] == pytest.approx(one.weighted.starts.mean())
+    np.testing.assert_allclose(values, one.weighted.totals)
+
+
+def test_notes_of_decisions_tell_of_weights_and_of_shrinkage():
+    rho = np.linspace(0.5, 4.0, 40)
+    plain = fixed(rho).estimate("DR")
+    assert (plain.note, plain.estimand, plain.comparable) == ("ok", "V^π", True)
+    assert plain.max_share == pytest.approx(4.0 / rho.sum())
+    assert (plain.ess, plain.k_hat) == (40.0, 0.25)
+    assert fixed(rho, k_hat=-np.inf).estimate("DR").k_hat == -1.0
+    few = fixed(rho, ess=3.0).estimate("DR")
+    assert few.note.startswith("small effective sample size (3.0 < 20)")
+    model = fixed(rho, ess=3.0).estimate("DM")
+    assert (model.note, model.comparable) == (
+        "the interval leaves out the error of the model", False,
+    )  # fmt: skip
+    assert (model.estimand, model.ess) == ("mean of the model", None)
+
+
+def test_the_mean_weight_has_its_standard_error():
+    rho = np.array([0.5, 1.0, 3.0, 0.0])
+    assert fixed(rho).mean_weight == pytest.approx((rho.mean(), stats.sem(rho)))
+    assert fixed(rho).residuals == pytest.approx([-1.0, -1 / 3, 1 / 3, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("value", "k_hat", "ess", "note"),
+    [
+        (1.0, 0.5, 20.0, "ok"),
+        (1.0, 0.5, 19.9, "small effective sample size (19.9 < 20)"),
+        (np.nan, 0.5, 99.0, "undefined"),
+        (np.inf, 0.5, 99.0, "overflows"),
+        (1.0, np.nan, 3.0, "too few episodes"),
+        (1.0, 0.71, 99.0, "importance weights are heavy-tailed (k̂ 0.71 > 0.70)"),
+        (1.0, 0.701, 99.0, "importance weights are heavy-tailed (k̂ 0.701 > 0.700)"),
+        (1.0, 0.7, 99.0, "ok"),
+    ],
+)
+def test_notes_of_estimates(value, k_hat, ess, note):
+    """With very many episodes k̂ may be up to 0.7."""
+    assert estimate_note(value, k_hat, ess, 10**9, None).startswith(note)
+    with_propensities = estimate_note(value, k_hat, ess, 10**9, "by a tree")
+    assert with_propensities.endswith("propensities estimated: by a tree")
+    assert ("ok" in with_propensities) is False
+
+
+def test_close_numbers_have_as_many_decimals_as_they_need():
+    assert format_distinct(0.5, 0.25) == ("0.50", "0.25")
+    assert format_distinct(0.50001, 0.5) == ("0.50001", "0.50000")
+    assert format_distinct(0.5, 0.5) == ("0.50", "0.50")
+    assert format_distinct(0.5 + 4e-11, 0.5 - 4e-11) == ("0.50000000004", "0.49999999996")
+    assert format_distinct(0.5 + 1e-12, 0.5) == ("0.50", "0.50")

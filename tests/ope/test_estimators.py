@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from types import SimpleNamespace
+
 import gymnasium
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
 import saddleback as sb
+from helpers.decision_logs import always, random_decisions
 from saddleback.features import OneHot, Tiles
+from saddleback.ope.fqe import DIVERGED, iterate_q
 from saddleback.ope.lstd_solve import FeatureSpan
+from saddleback.ope.sparse_samples import Samples
 from saddleback.paper import mountain_car_reference as truth_of_car
 from saddleback.problems.mountain_car import returns
 
@@ -367,3 +373,215 @@ def test_estimated_propensities_survive_a_change_of_options():
     assert "estimated=" in guess.read_options
     with pytest.raises(sb.errors.InvalidParameter, match="propensities computed by a function"):
         guess.write("anywhere.parquet")
+
+
+def iterated(contraction, b, ridge=0.0, iterations=10_000, tolerance=1e-9):
+    """Return the result for θ ← (b + diag(c)θ)/(1 + η), features of unit size, and by a loop."""
+    c, b = np.array(contraction), np.array(b)
+    system = SimpleNamespace(A=np.diag(c - 1.0), b=b, M=np.eye(len(b)))
+    result = iterate_q(system, ridge, iterations, tolerance)
+    theta, k = np.zeros(len(b)), 0
+    while k < iterations:
+        before, theta = theta, (b + c * theta) / (1 + ridge)
+        k, change = k + 1, np.abs(theta - before).max()
+        if np.abs(theta).max() >= DIVERGED or change <= tolerance * np.abs(theta).max():
+            break
+    return result, theta, k
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.25])
+@pytest.mark.parametrize(("iterations", "tolerance"), [(10_000, 1e-9), (10_000, 0.125), (7, 1e-9)])
+def test_fqe_iterates_until_it_does_not_change(ridge, iterations, tolerance):
+    c, b = [0.5, -0.75], [1.0, 2.0]
+    result, theta, k = iterated(c, b, ridge, iterations, tolerance)
+    np.testing.assert_allclose(result.theta, theta, rtol=1e-12)
+    assert result.iterations == k
+    assert result.radius == pytest.approx(0.75 / (1 + ridge))
+    exact = np.array(b) / (1 + ridge - np.array(c))
+    distance = np.linalg.norm(theta - exact) / np.linalg.norm(exact)
+    assert result.distance == pytest.approx(distance, rel=1e-6, abs=1e-12)
+    if iterations == 7:
+        words = (
+            f"not converged after 7 iterations (radius {0.75 / (1 + ridge):.6g}); {distance:.2g}"
+        )
+        assert result.outcome.startswith(words)
+    else:
+        assert result.outcome == "ok"
+
+
+def test_fqe_that_reaches_its_tolerance_in_the_last_iteration_has_converged():
+    """Changes halve: after k iterations they are a quarter of what is still to come, or less."""
+    result, _, k = iterated([0.5], [1.0], tolerance=1 / 7)  # 1, 1.5, 1.75: a change of 1/7
+    assert (k, result.iterations, result.outcome) == (3, 3, "ok")
+    for iterations, outcome in ((3, "ok"), (2, "not converged after 2 iterations")):
+        result, _, _ = iterated([0.5], [1.0], 0.0, iterations, 1 / 7)
+        assert result.outcome.startswith(outcome)
+
+
+def test_fqe_diverges_from_a_radius_of_one():
+    growing, theta, k = iterated([2.0], [1.0])
+    np.testing.assert_allclose(growing.theta, theta)
+    assert growing.iterations == k == 40  # 2^40 is the first power beyond
+    words = "diverges: the spectral radius of the iteration is 2 >= 1, although the fixed point "
+    assert growing.outcome.startswith(words + "exists")
+    still, _, _ = iterated([1.0], [0.0])
+    assert still.outcome.startswith("diverges: the spectral radius of the iteration is 1 >= 1")
+    assert "is not unique" in still.outcome
+    assert iterated([0.999], [0.0])[0].outcome == "ok"
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    rng = np.random.default_rng(0)
+    data = {
+        "episode_id": np.repeat(np.arange(6), 3), "obs_0": rng.integers(0, 3, 18).astype(float),
+        "action": rng.integers(0, 2, 18), "reward": rng.normal(size=18),
+        "terminated": np.tile([False, False, True], 6), "truncated": np.zeros(18, bool),
+        "behavior_prob": np.full(18, 0.5),
+    }  # fmt: skip
+    log = sb.Log(data)
+    tiles = Tiles((0.0,), (2.0,), bins=2, tilings=2)
+    return {
+        (shared, rule): sb.LSTD(
+            target=lambda x: np.tile([0.3, 0.7], (len(x), 1)), features=tiles, gamma=0.9,
+            rule=rule, shared=shared, ridge=0.1,
+        ).fit(log)
+        for shared, rule in ((False, "GES(0)"), (True, "GES(0)"), (False, "ETD(0)"))
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_predictions_are_sums_of_weights(fitted, shared):
+    estimator = fitted[shared, "GES(0)"]
+    states = np.array([[0.0], [2.0], [1.0], [2.0]])
+    phi = estimator.features.encode(states).dense(estimator.features.size)
+    theta = estimator.theta_.reshape(len(phi[0]), -1)
+    expected = [[x @ theta[:, a] + shared * (x @ theta[:, -1]) for a in range(2)] for x in phi]
+    values = estimator.predict(states)
+    np.testing.assert_allclose(values, expected)
+    actions = np.array([1, 0, 1, 1])
+    assert estimator.predict(states, actions).tolist() == values[np.arange(4), actions].tolist()
+    mean = (values @ [0.3, 0.7]).mean()
+    assert estimator.value(states) == pytest.approx(mean)
+    assert estimator.value() == pytest.approx(estimator.theta_ @ estimator.start_)
+
+
+def test_values_of_states_have_no_actions(fitted):
+    estimator = fitted[False, "ETD(0)"]
+    states = np.array([[0.0], [2.0], [1.0]])
+    values = estimator.predict(states)
+    phi = estimator.features.encode(states).dense(estimator.features.size)
+    np.testing.assert_allclose(values, phi @ estimator.theta_)
+    assert estimator.value(states) == pytest.approx(values.mean())
+
+
+@pytest.mark.parametrize(
+    ("actions", "words"),
+    [([0, 1], "one integer for each of 3"), ([0.0, 1.0, 1.0], "one integer for each of 3"),
+     ([0, 2, 1], "action 2 is not one of 0 … 1"), ([0, -1, 1], "action -1 is not one of 0 … 1")],
+)  # fmt: skip
+def test_predictions_need_actions_of_the_log(fitted, actions, words):
+    with pytest.raises(sb.errors.InvalidParameter, match=words):
+        fitted[False, "GES(0)"].predict(np.zeros((3, 1)), np.array(actions))
+    with pytest.raises(sb.errors.InvalidParameter, match="no observations"):
+        fitted[False, "GES(0)"].value(np.zeros((0, 1)))
+
+
+# Step sizes of learners over a log.
+
+
+def learner(**options):
+    features = sb.features.Custom(lambda seen: np.eye(5)[seen[:, 0].astype(int)], 5)
+    given = {"target": always(0.3, 0.7), "features": features, "gamma": 0.9, "rule": sb.GES(0.0)}
+    return sb.Streamed(**given | options)
+
+
+def test_a_grid_has_halves_below_the_inverse_trace_and_ratios_around_one():
+    """α = 1/trace M̂ · 2^−k for k = 0 … 10, each with β/α = 2^−5 … 2^5."""
+    log = random_decisions(0, K=2)
+    one = learner(alpha=0.1).fit(log)
+    system = one.statistics_.system()
+    size = np.trace(system.M)
+    pairs = [(2.0**-k / size, 2.0**-k / size * 2.0**j) for k in range(11) for j in range(-5, 6)]
+    np.testing.assert_allclose(np.transpose(one._grid(system)), pairs, rtol=1e-12)
+    primal = learner(rule=sb.ExpectedSarsa(0.0), alpha=0.1).fit(log)
+    by_itself = [(2.0**-k / size,) * 2 for k in range(11)]
+    np.testing.assert_allclose(np.transpose(primal._grid(system)), by_itself, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("states", "tried"), [(8, 1), (9, 121)])
+@pytest.mark.parametrize("beta", [0.02, None])
+def test_up_to_sixteen_features_have_the_step_sizes_advised(monkeypatch, states, tried, beta):
+    """For all steps of all passes; above, those of the grid are tried."""
+    requested = []
+
+    def advice(system, steps):
+        requested.append((system.p, steps))
+        return SimpleNamespace(alpha=0.01, beta=beta)
+
+    monkeypatch.setattr("saddleback.theory.step_sizes", advice)
+    log = random_decisions(0, states=states, K=2, episodes=30)
+    one = learner(features=OneHot(states), passes=3).fit(log)
+    assert one.tried_ == tried
+    assert requested == ([(16, 3 * log.rows)] if tried == 1 else [])
+    if tried == 1:
+        assert (one.alpha_, one.beta_) == (0.01, beta or 0.01)
+
+
+@pytest.mark.parametrize("beta", [None, 0.02])
+def test_passes_with_given_step_sizes_are_those_of_a_loop(beta):
+    """GES(0) with α and β: each pass goes on from the last, and its distance is recorded."""
+    log = random_decisions(2, K=2)
+    one = learner(alpha=0.05, beta=beta, passes=3).fit(log)
+    assert (one.alpha_, one.beta_, one.tried_, one.diverged_) == (0.05, beta or 0.05, 1, 0)
+    columns = [c for streams in one._streams(log) for c in streams]
+    samples = [Samples.of(c, 10) for c in columns]
+    theta = omega = np.zeros(10)
+    statistics = one.statistics_
+    exact = statistics.solve().theta
+    M = statistics.M
+    for k in range(3):
+        for part in samples:
+            e, d, phi = (rows.toarray() for rows in (part.e, part.d, part.phi))
+            for t, reward in enumerate(part.rewards):
+                delta = reward + d[t] @ theta
+                change = -one.alpha_ * (e[t] @ omega) * d[t]
+                omega = omega + one.beta_ * (delta * e[t] - (phi[t] @ omega) * phi[t])
+                theta = theta + change
+        gap = theta - exact
+        expected = np.sqrt(gap @ M @ gap / (exact @ M @ exact))
+        assert one.distances_[k] == pytest.approx(expected, rel=1e-6)
+    np.testing.assert_allclose(one.theta_, theta, rtol=1e-6, atol=1e-9)
+    more = one.partial_fit(random_decisions(3, K=2))
+    assert len(more.distances_) == 6
+    assert (more.alpha_, more.beta_) == (0.05, beta or 0.05)
+
+
+def test_progress_of_a_learner_is_that_of_its_passes():
+    """After reading, each pass has the same share."""
+    reports, log = [], random_decisions(2, K=2)
+    one = learner(alpha=0.05)
+    assert one.passes == 1
+    learner(alpha=0.05, passes=4).fit(log, lambda fraction, *_: reports.append(fraction))
+    assert reports == sorted(reports)
+    assert reports[-1] == 1.0
+    ends = [0.5 + 0.5 * k / 4 for k in range(1, 5)]
+    assert {round(end, 9) for end in ends} <= {round(fraction, 9) for fraction in reports}
+
+
+def test_divergence_is_told_with_its_step():
+    log = random_decisions(2, K=2, episodes=60)
+    one = learner(alpha=300.0, passes=2).fit(log)
+    assert one.diverged_ == 1
+    assert re.match(r"diverged at step \d+ with α = 300: use smaller", one.outcome_)
+    assert one.distances_ == [np.inf] * 2
+    assert (one.tried_, learner().tried_, learner().diverged_) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("episodes", [3, 60])
+def test_noise_is_estimated_from_two_hundred_batches(episodes):
+    log = random_decisions(2, K=2, episodes=episodes)
+    one = learner(alpha=0.1).fit(log)
+    system = one._with_batches(log, one.statistics_.system())
+    steps = int(one.statistics_.steps.sum())
+    assert system.batch_steps == max(1, steps // 200)

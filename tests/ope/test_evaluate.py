@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from helpers.verdicts import (
     walk_log,
     without_propensities,
 )
-from saddleback.errors import SaddlebackError
+from saddleback.errors import InvalidParameter, SaddlebackError
 from saddleback.features import Custom, Fourier, OneHot
 
 
@@ -263,3 +265,47 @@ def test_the_path_has_the_closed_form_of_every_lambda(rule):
         sums = sb.Statistics.of(log, rule(lam), policy, **options)
         expected = float(sums.solve(rule(lam), "new").theta @ sums.start("new"))
         assert path[lam] == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_bandit_needs_no_discount_and_metadata_may_give_one():
+    module = importlib.import_module("saddleback.ope.evaluate")
+
+    def log(bandit=False, **metadata):
+        return SimpleNamespace(bandit=bandit, metadata=metadata)
+
+    assert module.discount(log(True, gamma=0.5), 0.75) == 0.0
+    assert module.discount(log(gamma=0.5), 0.75) == 0.75
+    assert module.discount(log(gamma=0.5), 0.0) == 0.0
+    assert module.discount(log(gamma=0.5), None) == 0.5
+    with pytest.raises(InvalidParameter, match="no discount in the log"):
+        module.discount(log(), None)
+
+
+@pytest.mark.parametrize(("passes", "plural"), [(1, "pass"), (2, "passes"), (3, "passes")])
+def test_streamed_estimates_tell_how_far_they_are_from_their_closed_form(passes, plural):
+    module = importlib.import_module("saddleback.ope.evaluate")
+    learner = SimpleNamespace(
+        fit=lambda log, progress: None, passes=passes, distances_=[0.5, 0.125], alpha_=0.01234,
+        beta_=0.5, outcome_="ok", effective_rule="GES(0)", value=lambda: 3.5,
+    )  # fmt: skip
+    note = f"12.5% from its closed form after {passes} {plural}, α = 0.0123, β = 0.5"
+    estimate = module._streamed(learner, None, "new", None)
+    assert (estimate.value, estimate.method, estimate.note) == (3.5, "GES(0)", note)
+    learner.outcome_ = "diverges:"
+    assert module._streamed(learner, None, "new", None).note == f"diverges: {note}"
+
+
+def test_svrg_tells_its_distance_and_epochs():
+    module = importlib.import_module("saddleback.ope.evaluate")
+    learner = SimpleNamespace(
+        fit=lambda log, progress: None, theta_=[1.0, 2.5], residuals_=[9.0, 3.0, 1.0], ridge=0.5,
+        outcome_="ok", effective_rule="GES(0)", value=lambda: 3.5,
+    )  # fmt: skip
+    sums = SimpleNamespace(
+        solve=lambda rule, name, ridge: SimpleNamespace(theta=np.array([1.0, 2.0])),
+        M=np.diag([1.0, 4.0]),
+    )
+    distance = np.sqrt(4 * 0.5**2 / (1 + 4 * 2**2))
+    estimate = module._svrg(learner, None, sums, "new", None)
+    assert estimate.note == f"ok; {distance:.1%} from LSTD after 2 epochs"
+    assert (estimate.value, estimate.method) == (3.5, "SVRG, GES(0)")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from helpers.decision_logs import (
 )
 from helpers.logs import columns, mixed
 from saddleback.features import Custom, Identity, OneHot
+from saddleback.ope.evidence_from_log import EvidenceReducer, _agreement, distance_on_one_side
 
 
 def test_evidence_equals_its_parts():
@@ -121,3 +124,56 @@ def test_a_value_outside_the_attainable_range_is_refused():
     assert verdict.value == pytest.approx(5.0)
     assert verdict.evidence.outside == pytest.approx(4.0, rel=0.02)
     assert "RANGE" in {gate.code for gate in verdict.failed if gate.level == "refused"}
+
+
+def robust(value=3.0, **changes):
+    """Return a weighted doubly robust estimate of four episodes."""
+    numbers = {
+        "comparable": True, "normalised": value, "scores": np.array([1.0, -1.0, 2.0, -2.0]),
+        "is_reliable": True, "k_hat": 0.375, "ess": 17.6, "names": ("DR", "WDR"),
+        "value": {"DR": 2.0, "WDR": value}.get,
+    }  # fmt: skip
+    return SimpleNamespace(**numbers | changes)
+
+
+def test_agreement_is_the_difference_to_a_reliable_estimate_in_pairs():
+    influence = np.array([2.0, 0.0, -1.0, -1.0])
+    (difference, error), reason = _agreement(5.0, influence, robust())
+    assert difference == 5.0 - 3.0
+    paired = influence - [1.0, -1.0, 2.0, -2.0]
+    assert error == pytest.approx(np.sqrt((paired**2).sum() / (4 * 3)))
+    assert reason == "the doubly robust estimate is unreliable: ESS 18, k̂ 0.38"
+    for change in ({"is_reliable": False}, {"normalised": np.nan}):
+        assert _agreement(5.0, influence, robust(**change)) == (None, reason)
+    unknown = _agreement(5.0, influence, robust(is_reliable=False, k_hat=np.nan))
+    assert unknown == (None, "the doubly robust estimate is unreliable: ESS 18, no k̂")
+    assert _agreement(5.0, influence, None) == (None, "there is no weighted doubly robust estimate")
+    words = "doubly robust estimates on truncated episodes have a different estimand"
+    assert _agreement(5.0, influence, robust(comparable=False)) == (None, words)
+
+
+def test_estimates_on_one_side_are_heard_from_five_effective_episodes():
+    assert distance_on_one_side(1.5, robust(ess=5.0)) == 0.5
+    assert distance_on_one_side(1.5, robust(ess=4.99)) == 0.0
+    assert distance_on_one_side(4.5, robust(ess=5.0)) == 1.5
+    assert distance_on_one_side(2.5, robust(ess=5.0)) == 0.0
+    assert distance_on_one_side(1.5, robust(np.inf)) == 0.0
+    assert distance_on_one_side(1.5, None) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("rows", "actions", "cells"),
+    [(30, 3, 1), (240, 3, 2), (359, 3, 2), (360, 3, 3), (10**6, 3, 64), (10**6, 11, 58)],
+)
+def test_cells_have_forty_rows_for_each_action(monkeypatch, rows, actions, cells):
+    """At most 64, and 640 pairs of cell and action."""
+    module = importlib.import_module("saddleback.ope.evidence_from_log")
+    sizes = []
+    monkeypatch.setattr(
+        module, "Cells", SimpleNamespace(of=lambda sample, size: sizes.append(size))
+    )
+    monkeypatch.setattr(module, "EncodeOnce", lambda cells: None)
+    log = SimpleNamespace(n_actions=actions, rows=rows, observation_names=("x",))
+    reducer = EvidenceReducer(log, None, [], np.arange(9.0)[:, None], None, None, 0.0, str)
+    assert sizes == [cells]
+    assert reducer._actions.taken[0].shape == (9, actions)

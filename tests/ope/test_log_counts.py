@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,6 +19,7 @@ from helpers.decision_logs import (
 )
 from helpers.logs import columns
 from saddleback.features import Custom
+from saddleback.ope.log_counts import ActionSupport, LogCounts, OutsideBox, merge_lengths
 from saddleback.ope.policy_counts import PolicyCounts, PolicySummary
 from saddleback.ope.statistics_io import load_statistics, save_statistics
 
@@ -183,3 +186,162 @@ def test_log_counts_equal_plain_sums_and_merge(segment):
 def _some(data, episodes):
     keep = np.isin(data["episode_id"], np.unique(data["episode_id"])[episodes])
     return {name: column[keep] for name, column in data.items()}
+
+
+# Parts of the counts, one at a time.
+
+
+def counts_of(**parts):
+    """Return counts that are empty but for some parts."""
+    none = {
+        "visits": np.zeros(2), "mass": np.zeros((1, 2)), "returns": np.zeros((1, 3)),
+        "rewards": np.array([-1.0, 2.0]), "truncated_weight": np.zeros(1),
+        "lengths": np.zeros((0, 2), dtype=int), "altered": np.zeros(14, dtype=int),
+        "by_target": (),
+    }  # fmt: skip
+    return LogCounts(**none | parts)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "gamma", "truncated", "expected"),
+    [
+        ((-1.0, 2.0), 0.5, 0.0, (-1.75, 3.5)),  # 1 + ½ + ¼
+        ((-1.0, 2.0), 1.0, 0.0, (-3.0, 6.0)),
+        ((-1.0, 2.0), 0.5, 0.25, (-2.0, 4.0)),
+        ((-1.0, 2.0), 1.0, 0.25, (-np.inf, np.inf)),
+        ((0.0, 2.0), 1.0, 0.25, (0.0, np.inf)),
+        ((-2.0, 0.0), 1.0, 0.25, (-np.inf, 0.0)),
+        ((1.0, 2.0), 0.5, 0.0, (0.0, 3.5)),
+        ((-2.0, -0.5), 0.5, 0.0, (-3.5, 0.0)),
+        ((0.5, 0.5), 0.5, 0.0, (0.0, 0.875)),
+    ],
+)
+def test_returns_are_within_those_of_the_smallest_and_largest_reward(
+    rewards, gamma, truncated, expected
+):
+    """Over the three steps of the longest episode; without end if one was truncated."""
+    counts = counts_of(
+        rewards=np.array(rewards), truncated_weight=np.array([truncated]),
+        lengths=np.array([[1, 5], [3, 1]]),
+    )  # fmt: skip
+    assert counts.attainable_returns(gamma) == pytest.approx(expected)
+    assert counts_of(rewards=np.array(rewards)).attainable_returns(gamma) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "share"),
+    [
+        ({6: 4, 1: 1}, 4 / 5),
+        ({6: 3, 1: 1}, 0.0),
+        ({7: 3, 1: 1}, 3 / 4),
+        ({7: 2, 1: 1}, 0.0),  # two may be chance
+        ({5: 9, 1: 1}, 0.0),  # five lengths are compared with
+        ({6: 9}, 0.0),  # all alike
+        ({20: 9, 19: 3}, 0.0),
+        ({20: 10, 19: 3}, 10 / 13),
+        ({20: 10, 15: 4, 17: 2}, 0.0),
+        ({20: 10, 14: 40}, 10 / 50),
+        ({}, 0.0),
+    ],
+)
+def test_many_more_than_with_five_shorter_lengths_are_a_time_limit(lengths, share):
+    pairs = np.array(sorted(lengths.items())).reshape(-1, 2)
+    longest = max(lengths, default=0)
+    assert counts_of(lengths=pairs).time_limit == (longest, pytest.approx(share))
+
+
+def test_lengths_merge_to_one_pair_each():
+    one = np.array([[2, 1], [5, 4], [3, 2], [5, 10]])
+    assert merge_lengths(one).tolist() == [[2, 1], [3, 2], [5, 14]]
+
+
+def test_attributes_of_truncated_episodes_are_discounted_from_their_end():
+    lengths, gamma = [4, 9, 1, 12], 0.9
+    counts = ends_of(lengths, "truncated")
+    assert counts.truncated_weight[0] == pytest.approx(sum(gamma**n for n in lengths))
+
+
+def support(table, rows, actions, mu=None, *, parts=1):
+    """Return the support of π [states, K] on rows of states and actions, added in parts."""
+    seen = ActionSupport("new", ("a", "b", "c"))
+    for part in np.array_split(np.arange(len(rows)), parts):
+        segment = SimpleNamespace(states=np.array(rows)[part], actions=np.array(actions)[part])
+        seen.add(segment, np.array(table), None if mu is None else np.array(mu))
+    return seen
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_actions_that_are_never_taken_are_named(parts):
+    """Without μ, those of no row; with it, those of probability 0, state by state."""
+    pi = [[0.5, 0.25, 0.25], [0.0, 0.5, 0.5]]
+    rows, taken = [0, 0, 1, 1, 1], [0, 0, 0, 0, 1]
+    actual = support(pi, rows, taken, parts=parts).finding(True)
+    assert actual.code == "W110"
+    assert actual.fix is None
+    # Action c has 2·¼ + 3·½ of the probability, in all rows.
+    assert actual.message == (
+        "target 'new' takes actions that the logged policy never takes: 40.0% of its probability "
+        "(action 'c' in 5 rows). Importance-weighted estimates are biased."
+    )
+    mu = [[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]]
+    actual = support(pi, rows, taken, mu, parts=parts).finding(False)
+    assert (actual.code, actual.fix.parameter, actual.fix.value) == (
+        "E110",
+        "allow_uncovered",
+        True,
+    )
+    # Action c in two rows with ¼ each, and action b in three with ½ each.
+    assert "40.0% of its probability (action 'b' in 3 rows)" in actual.message
+    zero = [[0.5, 0.5, 0.0], [0.5, 0.25, 0.25]]
+    once = support(pi, [0, 1, 1, 1], [0, 1, 1, 2], zero).finding(False)
+    assert "6.2% of its probability (action 'c' in 1 row)" in once.message
+
+
+def test_actions_that_are_taken_or_negligible_are_covered():
+    pi = [[0.5, 0.25, 0.25]]
+    assert support(pi, [0, 0, 0], [0, 1, 2]).finding(False) is None
+    assert support(pi, [0, 0], [0, 0], [[0.5, 0.4, 0.1]]).finding(False) is None
+    assert support([[1.0, 0.0, 0.0]], [0], [0], [[1.0, 0.0, 0.0]]).finding(False) is None
+    for size, is_covered in ((0.9e-6, True), (1.1e-6, False)):
+        few = [[1.0 - size, 0.0, size]]
+        actual = support(few, [0, 0, 0], [0, 1, 0]).finding(False)
+        assert (actual is None) == is_covered
+
+
+def outside(x, y, *, low=(0.0, -1.0), high=(1.0, 3.0), segment=1 << 16):
+    """Return the counts of rows outside a box, of a log of decisions with two observations."""
+    data = {
+        "obs_0": np.array(x), "obs_1": np.array(y), "action": np.zeros(len(x), int),
+        "reward": np.zeros(len(x)),
+    }  # fmt: skip
+    log = sb.Log(data, bandit=True, segment=segment)
+    box = OutsideBox(SimpleNamespace(low=low, high=high), ("obs_0", "obs_1"))
+    for piece in log.segments():
+        box.add(piece)
+    return box
+
+
+@pytest.mark.parametrize("segment", [1 << 16, 7])
+def test_rows_outside_the_box_are_counted(segment):
+    inside = [0.5] * 197
+    for values, rows, warns in (
+        ([1.0 + 2e-9, 0.0, 1.0], 1, False),
+        ([-1.0, 2.0, 1.0], 2, False),
+        ([-1.0, 2.0, 3.0], 3, True),
+        ([1.0 + 0.5e-9, -0.5e-9, 1.0], 0, False),
+    ):
+        box = outside([*inside, *values], [1.0] * 200, segment=segment)
+        assert box.rows == rows
+        assert (box.finding() is not None) == warns
+    y = [1.0] * 195 + [3.5, 4.0, -1.5, 9.0, 3.0 + 2e-9]
+    box = outside([*inside, 2.0, 2.0, 2.0], y, segment=segment)
+    assert box.rows == 5
+    message = box.finding().message
+    assert message.startswith("obs_1 is not between -1 and 3, the box of the features, in 4 rows")
+    assert message.endswith(": observations are clipped to the box.")
+
+
+def test_features_without_a_box_of_two_ends_have_no_rows_outside():
+    for low, high in ((None, None), ((0.0,), (1.0,)), ((0.0, 0.0), None)):
+        box = outside([9.0] * 5, [9.0] * 5, low=low, high=high)
+        assert (box.rows, box.finding()) == (0, None)

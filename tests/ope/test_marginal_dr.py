@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import itertools
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,10 +14,11 @@ from benchmarks.families import FAMILIES
 import saddleback as sb
 from helpers.decision_logs import target
 from helpers.logs import columns, mixed
-from oracles.marginal_dr import fit, weigh
+from oracles.marginal_dr import fit, predictions, weigh
 from saddleback.errors import InvalidParameter
 from saddleback.features import Monomials, RandomFourier, Scaling
 from saddleback.log.target_policies import as_targets
+from saddleback.ope import marginal_dr
 from saddleback.ope.candidates import HISTORY, OBSERVATION, STEP, Basis, candidates, views
 from saddleback.ope.consensus import CAUTION, find_consensus
 from saddleback.ope.consensus_q import ConsensusQ
@@ -23,7 +26,13 @@ from saddleback.ope.episode_sample import EpisodeSampler, sample_episodes
 from saddleback.ope.evidence_from_log import distance_on_one_side
 from saddleback.ope.fold_sums import Rows
 from saddleback.ope.log_pass import read_log
-from saddleback.ope.marginal_dr import fit_basis, leading_directions
+from saddleback.ope.marginal_dr import (
+    Fits,
+    accumulate_traces,
+    drawn_steps,
+    fit_basis,
+    leading_directions,
+)
 from saddleback.ope.sample_consensus import SampleConsensus, sample_consensus
 
 
@@ -44,6 +53,182 @@ def test_fits_equal_those_of_the_oracle(horizon, ridge, pooling):
     assert np.allclose(fits.start[0], start, rtol=1e-9)
     assert np.allclose(fits.delta[0], delta, rtol=precision, atol=precision)
     assert np.allclose(fits.ratio[0], ratio, rtol=precision, atol=precision)
+
+
+@pytest.mark.parametrize("chunk", [4096, 7])
+@pytest.mark.parametrize("horizon", [None, 4])
+def test_weights_predictions_and_next_values_equal_those_of_the_oracle(monkeypatch, horizon, chunk):
+    """With a feature that is never active, and features evaluated a few rows at a time."""
+    monkeypatch.setattr(marginal_dr, "CHUNK", chunk)
+    sample = sample_of(sb.Log(mixed(4, d=2)))
+    (view, *_), scaling = views(sample), Scaling.of(sample.states)
+    linear, gap = Monomials(scaling, 1), np.array([True, True, False, True])
+
+    def with_gap(points):
+        return np.insert(linear(points), 2, 0.0, axis=1)
+
+    goals = np.column_stack([sample.rewards, sample.states[:, 0] ** 2])
+    rows = Rows.of(sample, "new", 0.9)
+    rows = replace(rows, goals=goals[rows.order])
+    basis, steps = Basis("linear", view, with_gap), (0, 2, 3)
+    fits = fit_basis(basis, rows, horizon, (1e-3, 0.1), (1.0, 10.0), steps=steps)
+    assert fits.penalties == [(1.0, 1e-3), (1.0, 0.1), (10.0, 1e-3), (10.0, 0.1)]
+    assert fits.delta.shape[2] == (1 if horizon is None else 4)
+    precision = 1e-9 if horizon is None else 2e-6
+    for r, (pooled, ridge) in enumerate(fits.penalties):
+        theta, loss, following = predictions(
+            sample, "new", linear, 0.9, ridge, pooled, horizon, goals, steps
+        )
+        own = fits.theta[r].reshape(5, 3, 4)
+        assert not own[:, :, ~gap].any()
+        np.testing.assert_allclose(own[:, :, gap].reshape(5, -1), theta, rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(fits.loss[r], loss, rtol=1e-7)
+        np.testing.assert_allclose(
+            fits.following[r], following, rtol=10 * precision, atol=10 * precision
+        )
+
+
+@pytest.mark.parametrize(("scale", "kind"), [(1.0, np.float32), (1.001, np.float64)])
+def test_large_rewards_of_a_task_are_kept_in_double_precision(scale, kind):
+    sample = sample_of(sb.Log(columns([4] * 12, "terminated")))
+    sample = replace(sample, rewards=np.where(sample.step, 0.0, -1e9 * scale))
+    (view, *_) = views(sample)
+    basis = Basis("constant", view, lambda points: np.ones((len(points), 1)))
+    rows = Rows.of(sample, "new", 0.9)
+    assert fit_basis(basis, rows, 3, (1e-3,), (1.0,)).delta.dtype == kind
+    assert fit_basis(basis, rows, None, (1e-3,), (1.0,)).delta.dtype == np.float64
+
+
+@pytest.mark.parametrize(("cells", "columns_kept"), [(48 * 33, 33), (48 * 33 + 47, 33), (0, 32)])
+def test_steps_of_a_long_task_are_drawn(monkeypatch, cells, columns_kept):
+    """As many as fit, but at least 32; each stands for those of its interval."""
+    monkeypatch.setattr(marginal_dr, "MAX_CELLS", cells)
+    horizon, ridge = 70, 0.01
+    sample = sample_of(sb.Log(columns([4] * 12, "terminated")))
+    (view, *_) = views(sample)
+    basis = Basis("linear", view, Monomials(Scaling.of(sample.states), 1))
+    rows = Rows.of(sample, "new", 0.9)
+    fits = fit_basis(basis, rows, horizon, (ridge,), (1.0,))
+    assert fits.delta.shape == (1, 48, columns_kept)
+    _, delta, ratio = fit(sample, "new", basis.encode, 0.9, ridge, 1.0, horizon)
+    for k in range(5):
+        own = sample.folds[sample.episode] == k
+        step, lengths = drawn_steps(horizon, columns_kept, k)
+        assert lengths.sum() == horizon
+        np.testing.assert_allclose(fits.delta[0][own], delta[own][:, step], rtol=1e-5, atol=1e-5)
+        expected = ratio[own][:, step] * lengths
+        np.testing.assert_allclose(fits.ratio[0][own], expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("horizon", "count"), [(10, 4), (7, 7), (100, 33), (5, 1)])
+def test_a_step_is_drawn_from_each_interval(horizon, count):
+    edges = [k * horizon // count for k in range(count + 1)]
+    drawn = []
+    for seed in range(40):
+        step, length = drawn_steps(horizon, count, seed)
+        assert length.tolist() == [high - low for low, high in itertools.pairwise(edges)]
+        drawn.append(step)
+    seen = [set(column) for column in np.transpose(drawn).tolist()]
+    for steps, low, high in zip(seen, edges, edges[1:], strict=False):
+        assert steps == set(range(low, high))
+
+
+def test_traces_are_those_of_a_loop():
+    rng = np.random.default_rng(0)
+    features, decay = rng.normal(size=(40, 3)), rng.uniform(0.1, 1.2, 40)
+    decay[[0, 1, 9, 10, 30]], decay[[5, 20]] = 0.0, 1.0
+    expected = features.copy()
+    for t in range(1, 40):
+        expected[t] += decay[t] * expected[t - 1]
+    np.testing.assert_allclose(accumulate_traces(features, decay), expected, rtol=1e-12)
+
+
+def fits_of(delta, ratio, start):
+    """Return fits of one penalty for each entry, of two rows and one episode."""
+    R = len(delta)
+    return Fits(
+        [(1.0, float(k)) for k in range(R)], np.array(start, dtype=float)[:, None],
+        np.array([[[one], [0.0]] for one in delta]), np.array([[[0.0], [one]] for one in ratio]),
+        np.arange(R)[:, None, None] * np.ones((R, 5, 2)), np.arange(R)[:, None] * np.ones((R, 1)),
+        np.arange(R)[:, None, None] * np.ones((R, 2, 1)),
+    )  # fmt: skip
+
+
+def test_numbers_whose_products_overflow_are_left_out():
+    """√(largest float) divided by the two numbers of each: sums of their products are finite."""
+    limit = np.sqrt(np.finfo(float).max) / 2
+    fits = fits_of(
+        delta=[1.0, 0.99 * limit, -limit, 1.0, 1.0, np.nan, 1.0, -0.99 * limit],
+        ratio=[1.0, 0.99 * limit, 1.0, 1.01 * limit, 1.0, 1.0, np.inf, 2.0],
+        start=[1.0, 1e300, 1.0, 1.0, np.inf, 1.0, 1.0, 0.0],
+    )
+    kept = fits.finite()
+    assert [ridge for _, ridge in kept.penalties] == [0.0, 1.0, 7.0]
+    for name in ("start", "delta", "ratio", "theta", "loss", "following"):
+        np.testing.assert_array_equal(getattr(kept, name), getattr(fits, name)[[0, 1, 7]])
+    assert kept.finite() is kept
+
+
+class SmoothBasis:
+    """A constant and linear functions of some directions, of rows that are numbered."""
+
+    is_smooth = True
+
+    def __init__(self, rows, size, rank, *, small=0.0):
+        rng = np.random.default_rng(size)
+        hidden = rng.normal(size=(rows, rank)) @ rng.normal(size=(rank, size))
+        self.phi = np.column_stack([np.ones(rows), hidden + small * rng.normal(size=(rows, size))])
+        self.phi[:, -1] = 0.0
+        self.requested = None
+
+    def before(self, rows):
+        self.requested = rows
+        return self.phi[rows]
+
+
+def test_directions_are_those_that_contain_nearly_all():
+    """Orthonormal in units of the root mean square; the constant is apart."""
+    basis = SmoothBasis(300, 12, 4)
+    order = np.random.default_rng(1).permutation(300)
+    directions = leading_directions(basis, order)
+    assert basis.requested.tolist() == order.tolist()
+    assert directions.shape == (13, 5)
+    assert directions[0].tolist() == [1.0, 0.0, 0.0, 0.0, 0.0]
+    assert not directions[1:, 0].any()
+    size = np.sqrt((basis.phi**2).mean(axis=0))
+    inner = (directions[1:12, 1:] * size[1:12, None]).T @ (directions[1:12, 1:] * size[1:12, None])
+    np.testing.assert_allclose(inner, np.eye(4), atol=1e-9)
+    assert not directions[12].any()  # a feature that is never active
+    few = basis.phi @ directions
+    repeated = few @ np.linalg.lstsq(few, basis.phi, rcond=None)[0]
+    np.testing.assert_allclose(repeated, basis.phi, atol=1e-6)
+
+
+@pytest.mark.parametrize(("rank", "few"), [(8, True), (9, False)])
+def test_all_directions_are_kept_if_they_are_nearly_as_many(rank, few):
+    """Of ten, at most eight are worth the change."""
+    directions = leading_directions(SmoothBasis(200, 10, rank), np.arange(200))
+    assert (directions is not None) == few
+    noisy = leading_directions(SmoothBasis(200, 10, 3, small=1e-1), np.arange(200))
+    assert noisy is None
+    quiet = leading_directions(SmoothBasis(200, 10, 3, small=1e-6), np.arange(200))
+    assert quiet.shape == (11, 4)
+
+
+@pytest.mark.parametrize(("rows", "every"), [(2000, 1), (2001, 2), (4000, 2), (4001, 3)])
+def test_directions_are_found_from_at_most_two_thousand_rows(rows, every):
+    basis = SmoothBasis(rows, 3, 1)
+    leading_directions(basis, np.arange(rows))
+    assert basis.requested.tolist() == list(range(0, rows, every))
+
+
+def test_penalties_are_tried_for_each_pooling():
+    sample = sample_of(sb.Log(columns([4] * 12, "terminated")))
+    (view, *_) = views(sample)
+    basis = Basis("constant", view, lambda points: np.ones((len(points), 1)))
+    fits = fit_basis(basis, Rows.of(sample, "new", 0.9), None)
+    expected = [(pooled, 10.0**-k) for pooled in (1, 100) for k in (5, 4, 3, 2)]
+    np.testing.assert_allclose(fits.penalties, expected, rtol=1e-12)
 
 
 def test_the_consensus_equals_that_of_the_oracle():
@@ -290,6 +475,46 @@ def test_the_influence_of_a_sample_gives_the_error_of_regression_estimation(shar
     )
     complete = SampleConsensus(consensus, SimpleNamespace(numbers=np.arange(m)), is_main=True)
     assert complete.adjusted(rng.normal(size=m))[0] == 5.0
+
+
+def test_a_control_variate_counts_by_at_most_all_of_its_change():
+    """A slope above 1 or below 0, or of an influence that does not vary."""
+    which, influence = np.array([0, 2, 5]), np.array([1.0, 4.0, 2.0, 0.0, 3.0, 6.0, 2.0, 6.0])
+    at = influence[which] - 3.0
+    for slope, used in ((3.0, 1.0), (-2.0, 0.0), (0.5, 0.5)):
+        scores = 7.0 + slope * at + np.array([4.0, -5.0, 1.0])  # the rest is not correlated
+        consensus = SimpleNamespace(value=5.0, scores=scores)
+        sampled = SampleConsensus(consensus, SimpleNamespace(numbers=which), is_main=True)
+        own = scores - scores.mean()
+        actual = min(max(own @ at / (at @ at), 0.0), 1.0)
+        value, adjusted = sampled.adjusted(influence)
+        assert value == pytest.approx(5.0 - actual * (3.0 - influence.mean()))
+        expected = actual * (influence - influence.mean())
+        expected[which] += 8 / 3 * (own - actual * at)
+        np.testing.assert_allclose(adjusted, expected, atol=1e-12)
+        assert actual == pytest.approx(used, abs=0.6)
+    flat = SampleConsensus(consensus, SimpleNamespace(numbers=which), is_main=True)
+    assert flat.adjusted(np.full(8, 2.0))[0] == 5.0
+
+
+def test_all_estimates_of_a_sample_are_shifted_alike():
+    @dataclass
+    class Estimates:
+        value: float
+        scores: np.ndarray
+        opinions: dict
+        separate: dict
+
+    which, influence = np.array([0, 2, 5]), np.array([1.0, 4.0, 2.0, 0.0, 3.0, 6.0])
+    actual = Estimates(5.0, 2.0 + influence[which], {"step": 4.0}, {"step": 3.0, "history": 1.0})
+    sampled = SampleConsensus(actual, SimpleNamespace(numbers=which), is_main=True)
+    shift = influence.mean() - influence[which].mean()
+    shifted = sampled.on_all(influence)
+    assert shifted.value == pytest.approx(5.0 + shift)
+    assert shifted.opinions == {"step": pytest.approx(4.0 + shift)}
+    assert shifted.separate == {
+        "step": pytest.approx(3.0 + shift), "history": pytest.approx(1.0 + shift)
+    }  # fmt: skip
 
 
 def test_folds_of_two_episodes_are_enough_for_a_consensus():

@@ -3,6 +3,7 @@
 import json
 import re
 from collections import defaultdict
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,9 +14,9 @@ from helpers.studies import invoke
 from saddleback.errors import InvalidParameter
 from saddleback.log import LogError
 from saddleback.log.target_policies import as_targets
-from saddleback.ope import model_return_distribution
+from saddleback.ope import model_distribution, model_return_distribution
 from saddleback.ope.distribution_text import distribution_lines, distribution_note
-from saddleback.ope.empirical_model import EmpiricalModel, OutOfSteps, StateLabels
+from saddleback.ope.empirical_model import EmpiricalModel, OutOfSteps, Simulated, StateLabels
 from saddleback.ope.episode_sample import sample_episodes
 from saddleback.ope.model_distribution import MAX_STEPS, model_distributions
 from saddleback.ope.result_schema import digest
@@ -481,3 +482,244 @@ def test_tiny_returns_stay_numbers():
     for one, other in zip(result.quantiles, tiny.quantiles, strict=True):
         assert one.low <= other.value * 2.0**1000 <= one.high
     assert tiny.reliable
+
+
+# Parts of the distribution, one at a time.
+
+
+def spy_on_simulations(monkeypatch):
+    """Return a list to which every simulation is added, with its arguments and its result."""
+    simulate_model, calls = EmpiricalModel.simulate, []
+
+    def spied(self, draws, gamma, horizon, **options):
+        result = simulate_model(self, draws, gamma, horizon, **options)
+        calls.append((self.choice.shape[1] == 1, draws, gamma, horizon, options, result))
+        return result
+
+    monkeypatch.setattr(EmpiricalModel, "simulate", spied)
+    return calls
+
+
+def clipped(value, low, high):
+    return int(min(max(value, low), high))
+
+
+@pytest.mark.parametrize(
+    ("gamma", "most", "limit"), [(0.9, 300_000, 10**9), (0.0, MAX_STEPS, 10**9), (0.9, 300_000, 3)]
+)
+def test_simulations_share_the_steps_and_give_the_intervals(monkeypatch, gamma, most, limit):
+    """Nine tenths are planned for; half of it for 50 resamples; the logged policy has an eighth."""
+    monkeypatch.setattr(model_distribution, "MAX_STEPS", most)
+    monkeypatch.setattr(model_distribution._Budget, "left", most)
+    monkeypatch.setattr(model_distribution._Budget.__init__, "__defaults__", (most,))
+    calls = spy_on_simulations(monkeypatch)
+    rows, _ = simulate(MU, 60, gamma, seed=7, limit=limit)
+    rows["reward"] *= 4.0  # the largest of all simulations have the same number of digits
+    levels = (0.02, 0.3, 0.5, 0.98)
+    shown = model_return_distribution(
+        sb.Log(rows), policy, gamma=gamma, levels=levels, tail=0.2, lower_is_better=gamma == 0.0
+    )
+    logged = [call for call in calls if call[0]]
+    pilot, main, *resampled = [call for call in calls if not call[0]]
+    endless = 20 * (rows["step"].max() + 1)
+    assert all(call[4]["limit"] == endless for call in calls)
+    for first, second in zip(logged[::2], logged[1::2], strict=True):
+        assert (first[1], first[4]["seed"], first[4]["max_steps"]) == (200, 0, int(0.9 * most / 9))
+        steps = max(1.0, first[5].steps)
+        assert second[1] == clipped(0.9 * most / (8 * steps), 200, 20_000)
+        assert second[4]["max_steps"] == most - round(first[5].steps * 200)
+        assert second[4]["seed"] == 1
+    horizons = [call[3] for call in logged]
+    assert horizons == ([None] * 2 if limit > 3 else [3, 3, None, None])
+    assert (pilot[1], pilot[4]["seed"]) == (200, 0)
+    assert pilot[4]["max_steps"] == int(0.9 * most / 52)
+    steps = max(1.0, pilot[5].steps)
+    few = clipped(0.9 * most / (100 * steps), 200, 4000)
+    assert main[1] == clipped((0.9 * most - 50 * few * steps) / steps, 200, 20_000)
+    assert (main[4]["seed"], main[4]["weights"]) == (1, None)
+    assert [call[1] for call in resampled] == [few] * 50
+    weights = np.random.default_rng(2).standard_exponential((50, 60))
+    np.testing.assert_array_equal([call[4]["weights"] for call in resampled], weights)
+    left = most
+    for call in (pilot, main, *resampled):
+        if call is not pilot:
+            assert call[4]["max_steps"] == left
+        left -= round(call[5].steps * call[1])
+    # The intervals, with one degree of freedom less than resamples.
+    own, t = np.sort(main[5].returns), stats.t.ppf(0.975, 49)
+    assert shown.standard_deviation == pytest.approx(own.std())
+    for one, level in zip(shown.quantiles, levels, strict=True):
+        value = own[int(np.ceil(level * len(own) * (1 - 1e-12))) - 1]
+        errors = [
+            np.std([inside(call[5].returns, value).mean() for call in resampled], ddof=1)
+            for inside in (
+                lambda returns, value: returns <= value + 1e-9,
+                lambda returns, value: returns < value - 1e-9,
+            )
+        ]
+        width = t * max(errors) + main[5].unknown
+        low, high = (
+            own[min(len(own), int(np.ceil(len(own) * at * (1 - 1e-12)))) - 1]
+            for at in (level - width, level + width)
+        )
+        expected = (value, -np.inf if level < width else low, np.inf if level + width > 1 else high)
+        print(
+            level,
+            width,
+            errors,
+            main[5].unknown,
+            len(own),
+            own[int(len(own) * (level - width)) - 3 :][:8],
+            one,
+        )
+        assert (one.value, one.low, one.high) == pytest.approx(expected, abs=1e-9)
+        assert one.level == level
+    assert shown.cvar.level == 0.2
+    assert [round(100 * level) for level, *_ in shown.curve] == list(range(1, 100))
+
+
+def known_steps(lengths, ends, horizon):
+    """Return the steps over which returns of episodes are known; each ends, or is cut."""
+    last = np.cumsum(lengths) - 1
+    continues = np.ones(sum(lengths), dtype=bool)
+    continues[last] = [end == "cut" for end in ends]
+    sample = SimpleNamespace(
+        starts=np.zeros((len(lengths) + 1, 1)), last=np.isin(np.arange(sum(lengths)), last),
+        continues=continues, step=np.concatenate([np.arange(n) for n in lengths]),
+        episode=np.repeat(np.arange(len(lengths)), lengths),
+    )  # fmt: skip
+    return model_distribution._known_steps(sample, horizon).tolist()
+
+
+def test_returns_of_cut_episodes_are_known_up_to_their_last_step():
+    """The last episode has no transition."""
+    lengths, ends = [3, 5, 1, 4], ["ended", "cut", "cut", "cut"]
+    assert known_steps(lengths, ends, None) == [np.inf, 5.0, 1.0, 4.0, 0.0]
+    assert known_steps(lengths, ends, 5) == [np.inf, np.inf, 1.0, 4.0, 0.0]
+    assert known_steps(lengths, ends, 4) == [np.inf, np.inf, 1.0, np.inf, 0.0]
+
+
+@pytest.mark.parametrize(("n", "left_out"), [(1, 0), (99, 0), (100, 1), (199, 1), (200, 2)])
+def test_one_in_a_hundred_episodes_may_be_shorter(n, left_out):
+    lengths = np.random.default_rng(0).permutation(n) + 1.0
+    assert model_distribution._common_steps(lengths) == left_out + 1
+
+
+def test_the_distance_of_samples_is_that_of_kolmogorov():
+    rng = np.random.default_rng(0)
+    for n, m in ((1, 1), (7, 5), (40, 60)):
+        one, other = rng.normal(size=n).round(1), rng.normal(0.3, size=m).round(1)
+        expected = max(
+            abs((one <= point).mean() - (other <= point).mean()) for point in [*one, *other]
+        )
+        assert model_distribution._kolmogorov(one, other) == pytest.approx(expected)
+        repeated = model_distribution._kolmogorov(one * (1 + 1e-15), one)
+        assert repeated == 0.0
+    assert model_distribution._kolmogorov(np.zeros(0), np.ones(3)) == 1.0
+
+
+@pytest.mark.parametrize("largest", [1000.0, 999.0, 1001.0, -5.0, 1e-3, 1e12, 1e-288, 1e-291])
+def test_returns_are_equal_to_twelve_digits_of_the_largest(largest):
+    digit = 10.0 ** (np.ceil(np.log10(abs(largest))) - 12)
+    tolerance = max(digit * 1e-3, 1e-300)
+    unit = digit if abs(largest) > 1e-289 else None
+    size = abs(largest)
+    rounded = model_distribution._rounded(np.array([largest, 0.3 * largest, 0.0]), size)
+    np.testing.assert_allclose(rounded, [largest, 0.3 * largest, 0.0], atol=digit)
+    if unit is None:
+        near = model_distribution._rounded(largest * np.array([1.0, 0.3, 0.3 + 1e-15]), size)
+        assert near[1] == near[2]
+        return
+    near = np.array([largest, 0.4 * unit, 0.6 * unit, -1.6 * unit])
+    near = model_distribution._rounded(near, size)
+    np.testing.assert_allclose(near[1:], [0.0, unit, -2 * unit], atol=tolerance)
+
+
+def test_returns_that_are_zero_or_infinite_are_not_rounded():
+    for given in ([0.0, -0.0], [np.inf, 1.0], [np.nan, 0.123456789012345678], []):
+        largest = model_distribution._largest(np.array(given))
+        np.testing.assert_array_equal(model_distribution._rounded(np.array(given), largest), given)
+
+
+@pytest.mark.parametrize("largest", [9.0, 12.0])
+def test_a_rare_return_does_not_change_which_returns_are_equal(largest):
+    """A fifth of the resampled logs are without it; their other returns are still those of ours."""
+    n = 400
+    rewards = np.where(np.arange(n) % 2, 4 / 3, 1.0)
+    rewards[0] = largest
+    actions = np.random.default_rng(0).integers(0, 2, n)
+    log = sb.Log({"obs_0": np.zeros(n), "action": actions, "reward": rewards}, bandit=True)
+    found = model_return_distribution(log, "uniform", gamma=0.0, levels=(0.75,))
+    (quantile,) = found.quantiles
+    assert (quantile.low, quantile.high) == pytest.approx((4 / 3, 4 / 3))
+
+
+def simulated_as(monkeypatch, logged, others, *, unknown=0.0, rare=0.0, logged_unknown=0.0):
+    """Let the model return given returns of the logged policy, and of others."""
+
+    def simulate_model(self, draws, *_, **__):
+        if self.choice.shape[1] == 1:
+            return Simulated(np.array(logged), logged_unknown, 0.0, 1.0)
+        return Simulated(np.array(others), unknown, rare, 1.0)
+
+    monkeypatch.setattr(EmpiricalModel, "simulate", simulate_model)
+
+
+def coins(n, heads):
+    """Return decisions with a reward of 1 for a share of them, and 0 for the rest."""
+    rewards = (np.arange(n) < heads).astype(float)
+    return sb.Log(
+        {"obs_0": np.zeros(n), "action": np.arange(n) % 2, "reward": rewards}, bandit=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "distance", "misses"),
+    [
+        (400, 400, 0.1150, False), (400, 400, 0.1175, True),  # 1.63 √(2/400) = 0.1153
+        (400, 1600, 0.0900, False), (400, 1600, 0.0925, True),  # 1.63 √(5/1600) = 0.0911
+        (1600, 8000, 0.0499, False), (1600, 8000, 0.0501, True),
+    ],
+)  # fmt: skip
+def test_a_distance_beyond_chance_and_five_hundredths_is_a_miss(
+    monkeypatch, n, m, distance, misses
+):
+    model = (np.arange(m) < round((0.5 - distance) * m)).astype(float)
+    simulated_as(monkeypatch, model, [0.0, 1.0])
+    shown = model_return_distribution(coins(n, n // 2), "always:1", gamma=0.0)
+    text = f"it misses the logged returns by {distance:.0%} of the probability"
+    assert shown.note == (text if misses else "")
+    assert shown.reliable != misses
+
+
+def test_shares_of_unknown_and_rare_actions_have_limits(monkeypatch):
+    log = coins(400, 200)
+    half = np.array([0.0, 1.0] * 200)
+    for unknown, rare, note in (
+        (0.0, 0.1, ""), (0.01, 0.0, ""), (0.0, 0.101, "10% of its steps are rarely logged"),
+    ):  # fmt: skip
+        simulated_as(monkeypatch, half, half, unknown=unknown, rare=rare)
+        shown = model_return_distribution(log, "always:1", gamma=0.0, levels=(0.7,))
+        assert shown.note == note
+    simulated_as(monkeypatch, half, half, unknown=0.0151)
+    message = "no distribution: 2% of the simulated returns of the target need an action in a state"
+    with pytest.raises(InvalidParameter, match=message):
+        model_return_distribution(log, "always:1", gamma=0.0)
+
+
+def test_what_is_unknown_widens_intervals(monkeypatch):
+    """Of returns 1 to 1000, whose resamples do not differ."""
+    returns = np.arange(1.0, 1001.0)
+    for unknown, low, high in ((0.0, 500.0, 500.0), (0.005, 495.0, 505.0)):
+        simulated_as(monkeypatch, returns, returns, unknown=unknown)
+        shown = model_return_distribution(coins(400, 200), "always:1", gamma=0.0, levels=(0.5,))
+        (median,) = shown.quantiles
+        assert (median.low, median.value, median.high) == (low, 500.0, high)
+
+
+@pytest.mark.parametrize(("columns", "hint"), [(1, True), (2, True), (3, False)])
+def test_tiles_are_suggested_for_one_or_two_columns(columns, hint):
+    sample = SimpleNamespace(states=np.zeros((5, columns)))
+    text = "the log has fewer than 10 rows for each different observation"
+    more = ". Features of which one is active, such as tiles:8x1, would tell fewer states apart"
+    assert model_distribution._too_many(sample, None) == text + (more if hint else "")

@@ -113,3 +113,100 @@ def test_descriptions_hold_for_the_values_of_a_part(sample):
         low = column.edges[part - 1] if part else -np.inf
         high = column.edges[part] if part < len(column.edges) else np.inf
         assert ((low < members) & (members <= high)).all()
+
+
+def cut_by_hand(points, spread):
+    """The column that varies most, relative to its spread, and a cut next to its median."""
+    best = None
+    for column in range(points.shape[1]):
+        values = sorted({*points[:, column].tolist()})
+        relative = points[:, column].std() / spread[column] if len(values) > 1 else -1.0
+        if len(values) > 1 and (best is None or relative > best[0]):
+            best = (relative, column, values)
+    if best is None:
+        return None
+    _, column, values = best
+    below = max(v for v in values[:-1] if v <= max(np.median(points[:, column]), values[0]))
+    above = min(v for v in values if v > below)
+    return column, (below + above) / 2
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("most", [1, 2, 5, 40])
+def test_the_fullest_cell_is_cut_next_to_the_median_of_its_widest_column(seed, most):
+    rng = np.random.default_rng(seed)
+    sample = np.column_stack([
+        rng.integers(0, 4, 37), rng.normal(size=37).round(1), 100.0 * rng.exponential(size=37) ** 3,
+        np.full(37, 0.1),
+    ])  # fmt: skip
+    parts, uncut = [np.arange(37)], []
+    while parts and len(parts) + len(uncut) < most:
+        part = parts.pop(max(range(len(parts)), key=lambda k: len(parts[k])))
+        cut = cut_by_hand(sample[part], sample.std(axis=0))
+        if cut is None:
+            uncut.append(part)
+            continue
+        high = sample[part, cut[0]] > cut[1]
+        parts += [part[~high], part[high]]
+    cells = Cells.of(sample, most)
+    actual = cells.find(sample)
+    assert cells.size == len(parts) + len(uncut)
+    assert cells.dimensions == 4
+    expected = {tuple(sorted(part.tolist())) for part in [*parts, *uncut]}
+    assert {tuple(np.flatnonzero(actual == k).tolist()) for k in range(cells.size)} == expected
+    outer = cut_by_hand(sample, sample.std(axis=0))
+    if most > 1:
+        assert (cells.column[0], cells.cut[0]) == (outer[0], pytest.approx(outer[1], rel=1e-12))
+
+
+@pytest.mark.parametrize("low", [1.0, 1.0 + 2.0**-52, -3.0, 5e-324])
+def test_neighbouring_numbers_are_told_apart(low):
+    """Their mean is rounded to one of them, which must be the lower one."""
+    values = [low, np.nextafter(low, np.inf)]
+    sample = np.array([values[0], values[1], values[1]])
+    cells = Cells.of(sample[:, None], 4)
+    assert cells.size == 2
+    assert cells.find(sample[:, None]).tolist() == [0, 1, 1]
+    column = Column.of("x", sample)
+    assert column.find(sample).tolist() == [0, 1, 1]
+
+
+def test_up_to_sixteen_values_are_parts_of_their_own():
+    few, many = (Column.of("x", np.arange(n) ** 2.0) for n in (16, 17))
+    assert few.values.tolist() == [n**2 for n in range(16)]
+    assert few.edges.tolist() == [(n**2 + (n + 1) ** 2) / 2 for n in range(15)]
+    assert many.values is None
+
+
+@pytest.mark.parametrize(("unit", "step"), [(1.0, 1.0), (0.5, 0.1), (7.0, 10.0), (1e-4, 1e-4)])
+def test_edges_are_sixteenths_rounded_to_a_hundredth_of_the_range(unit, step):
+    """Of 0 to 160 units: rounded to the power of ten below 1.6 units."""
+    column = Column.of("x", unit * np.arange(161))
+    expected = [round(10 * k * unit / step) * step for k in range(1, 16)]
+    np.testing.assert_allclose(column.edges, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "sample", "part", "above", "description"),
+    [
+        ("ward=icu", [0, 1], 1, None, "ward = icu"),
+        ("ward=icu", [0, 1], 0, True, "ward ≠ icu"),
+        ("ward=icu", [0, 1, 2], 1, None, "ward=icu = 1"),
+        ("ward=icu", [0, 1, 2], 1, True, "ward=icu ≥ 1"),
+        ("x", [1.5, 2.5, 3.5], 0, False, "x ≤ 1.5"),
+        ("x", [0.1 + 0.2, 7], 0, None, "x = 0.3"),
+        ("x", np.arange(161), 1, True, "x > 10"),
+        ("x", np.arange(161), 0, False, "x ≤ 10"),
+        ("x", np.arange(161), 14, None, "140 < x ≤ 150"),
+        ("x", np.arange(161), 1, None, "10 < x ≤ 20"),
+    ],
+)
+def test_regions_of_categories_and_values_are_named(name, sample, part, above, description):
+    assert Column.of(name, np.array(sample, dtype=float)).describe(part, above) == description
+
+
+def test_the_range_is_from_the_smallest_to_the_largest_value():
+    """Of 0 to 100, edges are rounded to a hundredth of that: 1."""
+    column = Column.of("x", np.arange(101.0))
+    assert column.edges.tolist() == [np.round(6.25 * k) for k in range(1, 16)]

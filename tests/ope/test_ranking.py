@@ -6,10 +6,12 @@ import itertools
 import json
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from scipy import stats
 
 import saddleback as sb
 from saddleback import errors
@@ -353,3 +355,156 @@ def test_candidates_that_are_not_reliable_have_their_reasons():
     assert text.startswith("No answer: none of 2 estimates is reliable. Value of the logged policy")
     for one in ranking.candidates:
         assert f"{one.name} is {one.trust}: {' '.join(one.reason.split())}." in text
+
+
+# Rankings made by hand.
+
+
+def ranking_of(*candidates, baseline=1.0, of="logged policy", alpha=0.05, costs=False):
+    return Ranking(baseline, of, alpha, costs, candidates)
+
+
+def candidate_of(name="new", trust="usable", difference=0.5, bound=0.25, reason="because"):
+    return Candidate(name, trust, reason, 1.0 + difference, difference, bound)
+
+
+def test_a_ranking_made_by_hand_reads_as_written_out():
+    long = "a candidate with a longer name"
+    ranking = ranking_of(
+        candidate_of("first"), candidate_of(long, "doubtful", 0.75, 0.125),
+        candidate_of("last", "refused", 9.0, 8.0, "no data"),
+    )  # fmt: skip
+    assert (
+        ranking.text
+        == """\
+Better: first is at least 0.25 higher than the logged policy (1.00), with 95%
+  confidence; the estimate is reliable.
+
+candidate                 value  difference  lower bound  reliability
+first                      1.50       +0.50        +0.25  usable  ← better
+a candidate with a longe   1.75       +0.75        +0.12  doubtful
+last                          –           –            –  refused
+
+a candidate with a longer name is doubtful: because.
+
+last is refused: no data.
+
+The lower bounds of the difference hold for all candidates at once with 95%
+confidence (Bonferroni), and include the estimated bias."""
+    )
+    stacked = [line.text for line in ranking.lines(40)]
+    begin = stacked.index("first")
+    assert stacked[begin : begin + 3] == [
+        "first", "  value 1.50, difference +0.50, lower", "  bound +0.25, usable  ← better",
+    ]  # fmt: skip
+    assert ranking.as_dict() == {
+        "kind": "saddleback ranking", "schema": 1, "best": "first", "lower": 1.25, "baseline": 1.0,
+        "of": "logged policy", "alpha": 0.05, "lower_is_better": False, "usable": ["first"],
+        "doubtful": {long: "because"}, "refused": {"last": "no data"},
+        "candidates": [vars(one) for one in ranking.candidates],
+    }  # fmt: skip
+
+
+def test_a_ranking_of_costs_has_upper_bounds():
+    ranking = ranking_of(candidate_of(difference=-0.5), baseline=4.0, costs=True, alpha=0.1)
+    assert ranking.as_dict()["upper"] == 3.75
+    assert ranking.answer == (
+        "Better: new is at least 0.25 lower than the logged policy (4.00), with 90% confidence; "
+        "the estimate is reliable."
+    )
+    *_, head, row = ranking._table()
+    assert head[3] == "upper bound"
+    assert row[1:4] == ("0.50", "−0.50", "−0.25")
+    columns = ranking._columns()
+    assert (columns["name"], columns["bound"], columns["beats"]) == (["new"], [0.25], [True])
+    none = ranking_of(candidate_of(bound=0.0), costs=True)
+    assert (none.as_dict()["best"], none.as_dict()["upper"]) == (None, None)
+
+
+def test_the_answer_counts_what_is_better_or_not_reliable():
+    def answer(*candidates, **options):
+        return ranking_of(*candidates, **options).answer
+
+    one, zero = candidate_of(), candidate_of(bound=0.0)
+    other = candidate_of("other", "doubtful")
+    assert not zero.beats
+    assert candidate_of(bound=1e-9).beats
+    assert not other.beats
+    assert answer(one, zero, other).endswith("the estimate is reliable.")
+    assert answer(one, one, zero).endswith("reliable; 1 more is also better.")
+    assert answer(one, one, one).endswith("reliable; 2 more are also better.")
+    given = {"baseline": 2.0, "of": "as given"}
+    assert answer(other, zero, **given) == (
+        "Inconclusive: no candidate is shown to be better than the baseline (2.00)."
+    )
+    assert answer(other, **given) == (
+        "No answer: the estimate is not reliable. Value of the baseline: 2.00."
+    )
+    assert answer(other, other).startswith("No answer: none of 2 estimates is reliable. Value of")
+
+
+@pytest.mark.parametrize(
+    ("distances", "places"),
+    [
+        ([0.25], 2), ([1.0], 1), ([0.99], 2), ([10.0], 0), ([9.9], 1), ([1000.0], 0),
+        ([5.0, 0.05, 0.5], 3), ([0.0, math.inf], 1), ([0.0, 0.25], 2), ([math.inf, 20.0], 0),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("costs", [False, True])
+def test_two_digits_of_the_smallest_distance_are_shown(distances, places, costs):
+    sign = -1.0 if costs else 1.0
+    candidates = [candidate_of(difference=2.0 * sign, bound=2.0 - size) for size in distances]
+    ranking = ranking_of(*candidates, baseline=7.0, costs=costs)
+    assert f" ({7:.{places}f})" in ranking.answer
+
+
+def test_tiny_bounds_are_rounded_down_at_twelve_decimals():
+    for bound, text in ((5.5e-12, "0.000000000005"), (5.5e-13, "0.000000000000"), (0.1999, "0.1")):
+        ranking = ranking_of(candidate_of(difference=bound + 3.0, bound=bound))
+        assert f"at least {text} higher" in ranking.answer
+
+
+@pytest.fixture(scope="module")
+def some_result():
+    log, candidates, _ = small(60)
+    return evaluate_statistics(statistics_of(log, candidates))
+
+
+@pytest.mark.parametrize("costs", [False, True])
+@pytest.mark.parametrize(("alpha", "baseline"), [(0.05, None), (0.2, -3.0), (0.99, 2.0)])
+def test_bounds_are_those_of_bonferroni(some_result, costs, alpha, baseline):
+    result = replace(some_result, lower_is_better=costs)
+    ranking = rank(result, alpha=alpha, baseline=baseline)
+    logged = result.logged.interval.value
+    assert (ranking.baseline, ranking.alpha) == (logged if baseline is None else baseline, alpha)
+    for diagnosis in result.diagnoses:
+        verdict = diagnosis.verdict
+        (one,) = (one for one in ranking.candidates if one.name == verdict.target)
+        better, own = verdict.improvement, diagnosis.interval
+        difference, error, n = (
+            (better.difference, better.error, better.n)
+            if baseline is None
+            else (verdict.value - baseline, own.error, own.n)
+        )
+        width = stats.t.ppf(1 - alpha / 4, n - 1) * error
+        expected = (-difference if costs else difference) - width - verdict.gap
+        assert one.difference == pytest.approx(difference, rel=1e-12)
+        assert one.bound == pytest.approx(expected, rel=1e-9)
+    bounds = [one.bound for one in ranking.candidates]
+    assert bounds == sorted(bounds, reverse=True)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_error_rates_are_between_0_and_1(some_result, alpha):
+    with pytest.raises(errors.InvalidParameter, match=r"alpha must be in \(0, 1\)"):
+        rank(some_result, alpha=alpha)
+
+
+def test_usable_candidates_rank_before_others(some_result):
+    trusts = ("refused", "doubtful", "usable", "doubtful")
+    diagnoses = tuple(
+        replace(diagnosis, verdict=replace(diagnosis.verdict, trust=trust))
+        for diagnosis, trust in zip(some_result.diagnoses, trusts, strict=True)
+    )
+    ranking = rank(replace(some_result, diagnoses=diagnoses), baseline=0.0)
+    assert [one.trust for one in ranking.candidates] == ["usable", *["doubtful"] * 2, "refused"]

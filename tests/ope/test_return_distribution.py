@@ -8,7 +8,7 @@ import saddleback as sb
 from saddleback.errors import InvalidParameter
 from saddleback.ope import return_distribution
 from saddleback.ope.distribution_text import distribution_lines, distribution_note
-from saddleback.ope.return_distribution import SortedReturns
+from saddleback.ope.return_distribution import SortedReturns, return_distributions
 
 PI, MU = np.array([0.2, 0.8]), np.array([0.6, 0.4])
 
@@ -174,3 +174,76 @@ def test_ten_of_the_worst_returns_are_enough_whatever_the_rounding(n):
     own, costs = (SortedReturns(one, np.full(n, 1.0 / n)) for one in (returns, -returns[::-1]))
     assert np.isfinite([*own.cvar(10 / n, costs=False), *costs.cvar(10 / n, costs=True)]).all()
     assert own.cvar(9 / n, costs=False)[1] == -np.inf
+
+
+def ends_by_hand(g, w, level):
+    """The quantile interval of Woodruff, one episode at a time; F with ≤ or <, the wider."""
+    order = sorted(range(len(g)), key=lambda i: g[i])
+
+    def quantile(at):
+        total = 0.0
+        for i in order:
+            total += w[i]
+            if total >= at * (1 - 1e-12):
+                return g[i]
+        return g[order[-1]]
+
+    value, errors = quantile(level), []
+    for inside in ([x <= value for x in g], [x < value for x in g]):
+        share = sum(weight for weight, is_in in zip(w, inside, strict=True) if is_in)
+        errors.append(
+            sum((weight * (is_in - share)) ** 2 for weight, is_in in zip(w, inside, strict=True))
+        )
+    width = stats.t.ppf(0.975, len(g) - 1) * max(errors) ** 0.5
+    low, high = level - width, level + width
+    return (
+        value, quantile(low) if low > 0 else -np.inf, quantile(high) if high < 1 else np.inf
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("n", [12, 40, 90])
+def test_intervals_are_those_of_plain_sums(n, seed):
+    rng = np.random.default_rng(seed)
+    g, w = np.sort(rng.normal(size=n).round(1)), rng.exponential(size=n)
+    own = SortedReturns(g, w / w.sum())
+    w = (w / w.sum()).tolist()
+    for level in (0.05, 0.2, 0.5, 0.9):
+        expected = ends_by_hand(g.tolist(), w, level)
+        assert (own.quantile(level), *own.quantile_ends(level)) == expected
+    for tail, costs in ((0.05, False), (0.3, False), (0.4, True)):
+        level = 1 - tail if costs else tail
+        at, low, high = ends_by_hand(g.tolist(), w, level)
+        worse = [max(x - at, 0) if costs else max(at - x, 0) for x in g]
+        terms = [at + extra / tail if costs else at - extra / tail for extra in worse]
+        value = sum(weight * term for weight, term in zip(w, terms, strict=True))
+        square = sum((weight * (term - value)) ** 2 for weight, term in zip(w, terms, strict=True))
+        width = stats.t.ppf(0.975, n - 1) * (square * n / (n - 1)) ** 0.5
+        worst = [weight for weight, x in zip(w, g, strict=True) if (x >= at if costs else x <= at)]
+        if sum(worst) ** 2 >= 10 * sum(weight**2 for weight in worst):
+            expected = (value, value - width, value + width)
+        else:
+            expected = (value, low, np.inf) if costs else (value, -np.inf, high)
+        assert own.cvar(tail, costs) == pytest.approx(expected, rel=1e-9)
+
+
+def test_without_weight_there_are_no_quantiles():
+    none = SortedReturns(np.arange(3.0), np.full(3, np.nan))
+    assert np.isnan(none.quantile(0.5))
+    assert SortedReturns(np.array([3.0]), np.ones(1)).quantile(0.5) == 3.0
+
+
+def test_the_largest_return_ends_all_quantiles_whatever_the_rounding():
+    short = SortedReturns(np.array([1.0, 2.0]), np.array([0.5, 0.5 - 1e-9]))
+    assert [short.quantile(level) for level in (0.5, 0.6, 1.0)] == [1.0, 2.0, 2.0]
+
+
+def test_what_is_shown_by_default():
+    """The median and two pairs of quantiles, the worst twentieth, and a curve in percents."""
+    (shown,) = return_distributions([weighted(draw(40, 0))], lower_is_better=False).values()
+    assert [one.level for one in shown.quantiles] == [0.05, 0.25, 0.5, 0.75, 0.95]
+    assert shown.cvar.level == 0.05
+    assert [round(100 * level) for level, *_ in shown.curve] == list(range(1, 100))
+    assert all(0.0 < level < 1.0 for level, *_ in shown.curve)
+    with pytest.raises(InvalidParameter, match=r"between 0 and 1, got 1\.0"):
+        return_distribution(weighted(draw(20, 0)), levels=(1.0,))

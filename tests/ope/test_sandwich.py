@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import saddleback as sb
+from helpers.decision_logs import random_decisions
 from helpers.intervals import interval_from_blocks, sandwich, score_episodes
 from saddleback.features import Custom, OneHot
+from saddleback.ope.sandwich import block_scores, concentration, student_interval
 from saddleback.ope.scoring_pass import solve_adjoint
 from saddleback.ope.spectrum import spectrum
 
@@ -151,3 +155,57 @@ def test_one_episode_has_no_interval():
         sandwich(log, sums, two.target, **options)
     with pytest.raises(sb.errors.Undefined, match="all episodes are in one block"):
         bootstrap(sums, 20)
+
+
+@pytest.mark.parametrize("n", [2, 3, 50])
+def test_intervals_are_those_of_student(n):
+    """Standard errors √(Σg²/n(n − 1)), with n − 1 degrees of freedom."""
+    influence = np.random.default_rng(n).normal(size=n)
+    one = student_interval(5.0, influence, "a value", "a method")
+    error = math.sqrt(sum(g * g for g in influence) / (n * (n - 1)))
+    width = stats.t.ppf(0.975, n - 1) * error
+    assert (one.value, one.low, one.high) == pytest.approx((5.0, 5.0 - width, 5.0 + width))
+    assert (one.error, one.level, one.n) == (pytest.approx(error), 0.95, n)
+    with pytest.raises(sb.errors.Undefined, match="at least two independent episodes, the data"):
+        student_interval(5.0, influence[:1], "a value", "a method")
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.4])
+def test_the_influence_of_a_block_is_that_of_its_sums(ridge):
+    """x_kᵀθ − n_k V̂ − uᵀ(A_kθ + b_k), the ridge shared by steps; scaled by blocks per episode."""
+    rule, log = sb.GES(0.5), random_decisions(3, episodes=15)
+    sums = sb.Statistics.of(log, rule, "uniform", features=OneHot(5), gamma=0.9)
+    value, scores = block_scores(sums, rule, 0, ridge)
+    n, k = sums.steps.sum(), sums.episodes.sum()
+    D = np.diag(np.diag(sums.M))
+    A = sums.A[0, 0].sum(axis=0) - ridge * D
+    theta = np.linalg.lstsq(A, -sums.b[0, 0].sum(axis=0), rcond=None)[0]
+    start = sums.starts[0].sum(axis=0) / k
+    u = np.linalg.lstsq(A.T, start * k, rcond=None)[0]
+    assert value == pytest.approx(theta @ start)
+    occupied = np.flatnonzero(sums.episodes)
+    for score, i in zip(scores, occupied, strict=True):
+        own = sums.A[0, 0, i] - ridge * D * sums.steps[i] / n
+        g = sums.starts[0, i] @ theta - sums.episodes[i] * value
+        g -= u @ (own @ theta + sums.b[0, 0, i])
+        assert score == pytest.approx(g * len(occupied) / k, rel=1e-7, abs=1e-9)
+
+
+def test_the_effective_number_of_units_is_the_smaller_of_two():
+    rng = np.random.default_rng(0)
+    influence, rows = rng.normal(size=9), rng.integers(1, 30, 9)
+    by_influence = sum(influence**2) ** 2 / sum(influence**4)
+    by_rows = sum(rows) ** 2 / sum(rows**2)
+    for even, expected in (
+        (rows, min(by_influence, by_rows)), (np.full(9, 7), by_influence),
+    ):  # fmt: skip
+        assert concentration(influence, even, False).units == pytest.approx(expected)
+    assert concentration(influence, np.full(9, 7), False).largest == np.abs(influence).argmax()
+    huge, even = (
+        concentration(1e150 * influence, rows, False),
+        concentration(influence, rows, False),
+    )
+    assert huge == (pytest.approx(even.units), even.largest)
+    for negligible, given in ((True, influence), (False, np.zeros(9))):
+        actual = concentration(given, rows, negligible)
+        assert actual == (pytest.approx(by_rows), rows.argmax())

@@ -6,6 +6,8 @@ import pytest
 from helpers.decision_logs import target
 from helpers.logs import mixed
 from saddleback import Log
+from saddleback.features import Scaling
+from saddleback.features.standardised import median_distance, random_waves
 from saddleback.log.target_policies import as_targets
 from saddleback.ope.episode_sample import FOLDS, sample_episodes
 from saddleback.ope.fold_sums import Rows
@@ -92,3 +94,76 @@ def test_traces_are_those_of_tree_backup(sample):
         assert np.allclose(fits.ratio[0, own, 0], (z @ u)[own], atol=1e-5)
     none = shared_candidates(sample, "new", limit=60, max_waves=20)
     assert not any(one.lam for one in none)
+
+
+def named(sample, **options):
+    return {
+        (basis.view.name, basis.name): basis
+        for basis in shared_candidates(sample, "new", **options)
+    }
+
+
+def test_there_are_as_many_candidates_as_few_features_for_each_action_allow(sample):
+    """Bandwidths as multiples of the median distance, and kernels of 0.5 and 0.91 between actions.
+
+    179 features are 59 for each of the three actions, so there are more candidates; 180 are not.
+    """
+    few, many = (named(sample, limit=limit, max_waves=30, lam=0.5) for limit in (179, 180))
+    for actual, is_many in ((few, True), (many, False)):
+        for view in ("observation", "step", "history"):
+            own = {name: basis for (of, name), basis in actual.items() if of == view}
+            (point,) = {id(basis.view.before): basis.view.before for basis in own.values()}.values()
+            scaling = Scaling.of(point)
+            width = median_distance(scaling(point))
+            factors = [(1, 0.83)]
+            if view == "observation" or is_many:
+                factors.append((2, 0.83))
+            if view == "observation" and is_many:
+                factors += [(0.5, 0.83), (4, 0.83), (1, 0.3)]
+            expected = [
+                f"random Fourier 30 shared, bandwidth {width * factor:.2g}, κ {kappa:g}"
+                for factor, kappa in factors
+            ]
+            expected += ["linear, shared"] * is_many
+            if view == "observation":
+                expected.append(f"random Fourier 30 shared, bandwidth {width:.2g}, κ 0.83, λ 0.5")
+                expected.append("linear, shared, λ 0.5")
+            assert list(own) == expected
+            for name, basis in own.items():
+                assert basis.lam == (0.5 if "λ" in name else 0.0)
+                assert basis.is_smooth == ("Fourier" in name)
+                waves = 30 if basis.is_smooth else 0
+                assert basis.phases.shape == (3, waves)
+                assert basis.start().shape[1] == 1 + scaling.size + 3 + waves
+
+
+@pytest.mark.parametrize(("room", "waves"), [(7, 0), (8, 8), (9, 9), (-1, None), (0, 0)])
+def test_waves_take_the_room_that_is_left(sample, room, waves):
+    """Of an observation with two columns and three actions: a constant, and one feature each."""
+    actual = named(sample, limit=1 + 2 + 3 + room, max_waves=20, lam=0.5)
+    sizes = {basis.phases.shape[1] for (view, _), basis in actual.items() if view == "observation"}
+    assert sizes == (set() if waves is None else {0, waves})
+    with_traces = [name for view, name in actual if "λ" in name]
+    assert len(with_traces) == (2 if waves else 0)
+
+
+def test_waves_with_traces_are_at_most_a_hundred(sample):
+    sizes = [
+        (basis.phases.shape[1], basis.lam)
+        for (view, _), basis in named(sample, limit=500, max_waves=101, lam=0.5).items()
+        if view == "observation"
+    ]
+    assert sizes == [(101, 0.0), (101, 0.0), (100, 0.5), (0, 0.5)]
+
+
+def test_waves_and_phases_are_drawn_for_each_basis(sample):
+    """The kernel between different actions is exp(−κ²): 0.5 with κ = 0.83."""
+    first, second, *_ = named(sample, limit=150, max_waves=20).values()
+    scaling = first.encode.scaling
+    for k, basis in enumerate((first, second)):
+        rng = np.random.default_rng([0, k])
+        width = median_distance(scaling(basis.view.before)) * (k + 1)
+        frequencies, offsets = random_waves(rng, scaling.size, 20, width)
+        np.testing.assert_array_equal(basis.encode.frequencies, frequencies)
+        np.testing.assert_array_equal(basis.encode.offsets, offsets)
+        np.testing.assert_array_equal(basis.phases, 0.83 * rng.standard_normal((3, 20)))

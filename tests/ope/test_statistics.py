@@ -2,7 +2,8 @@
 
 import functools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,16 @@ from oracles.statistics import moments
 from saddleback import ABQ, ETD, GES, GQ, GTB, GTD, GTD2, TD, ExpectedSarsa, GRetrace, errors
 from saddleback.features import Custom, Fourier, Tiles
 from saddleback.log import Log, LogError, collect, row_source
+from saddleback.log.target_policies import as_targets
+from saddleback.ope.log_pass import EncodeOnce, read_log
 from saddleback.ope.statistics import Statistics
+from saddleback.ope.statistics_key import StatisticsKey
+from saddleback.ope.statistics_pass import (
+    StatisticsReducer,
+    add_start,
+    check_memory,
+    first_of_episodes,
+)
 from saddleback.rules import ActionDependent, Constant, Correction, Expected, Rule, Saddle, Trace
 from saddleback.rules.requirements import check_log_requirements
 
@@ -394,3 +404,261 @@ def test_names_of_targets_are_texts():
             sb.Log(mixed(1)), sb.GES(0.0), {1: "uniform"},
             features=sb.features.Polynomial((-9, -9), (9, 9), degree=1), gamma=0.9,
         )  # fmt: skip
+
+
+# Sums of some pairs by block, as an evaluation needs them.
+
+
+def read_some(log, rules, targets, features, main):
+    """Return what accumulates the sums by block of some targets, after reading a log."""
+    policies, once = as_targets(targets, log), EncodeOnce(features)
+    setting = StatisticsKey.of(log, rules, policies, features, 0.9, False, 4)
+    reducer = StatisticsReducer(log, setting, policies, once, main=main)
+    reducer.check(read_log(log, [reducer], policies, once), True)
+    return reducer
+
+
+POLICIES = {"mine": target, "all": "uniform", "one": "always:1"}
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("main", [1, 2, 3])
+def test_pairs_that_are_not_kept_by_block_have_totals(main):
+    """Of the first rule for every target, and of other rules for the main targets."""
+    log, rules = Log(mixed(seed=21), segment=9), [GES(0.6), GTB(0.9)]
+    every = statistics_of(log, rules, POLICIES, TILES, blocks=4, allow_uncovered=True)
+    reducer = read_some(log, rules, POLICIES, TILES, main)
+    some, total = Statistics(**reducer.by_block()), Statistics(**reducer.totals())
+    for name in ("A", "b"):
+        own, all_of = getattr(some, name), getattr(every, name)
+        np.testing.assert_array_equal(own, all_of[:main, :1])
+        expected = all_of.sum(axis=2, keepdims=True)
+        expected[main:, 1:] = 0.0
+        np.testing.assert_allclose(getattr(total, name), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(some.starts, every.starts[:main])
+    np.testing.assert_allclose(total.starts, every.starts.sum(axis=1, keepdims=True))
+    for name in ("steps", "episodes"):
+        np.testing.assert_array_equal(getattr(some, name), getattr(every, name))
+        assert getattr(total, name).tolist() == [getattr(every, name).sum()]
+    kappa_squares = every.kappa_squares.copy()
+    np.testing.assert_array_equal(some.kappa_squares, kappa_squares[:main, :1])
+    kappa_squares[main:, 1:] = 0.0
+    np.testing.assert_array_equal(total.kappa_squares, kappa_squares)
+    np.testing.assert_array_equal(total.squares, every.squares)
+    np.testing.assert_array_equal(some.squares, every.squares[:main])
+    np.testing.assert_array_equal(total.M, every.M)
+    np.testing.assert_array_equal(total.counts.visits, every.counts.visits)
+    np.testing.assert_array_equal(total.counts.mass, every.counts.mass)
+    active = np.flatnonzero(np.diag(every.M))
+    assert 0 < len(active) < every.p
+    few = Statistics(**reducer.of_active())
+    assert few.p == len(active)
+    assert np.array_equal(few.A, every.A[:main, :1][..., active[:, None], active])
+    assert np.array_equal(few.b, every.b[:main, :1][..., active])
+    assert np.array_equal(few.M, every.M[np.ix_(active, active)])
+    assert np.array_equal(few.starts, every.starts[:main][..., active])
+
+
+def test_memory_is_checked_before_a_log_is_read(monkeypatch):
+    """8 GiB are 64 matrices of 4096 features: one per pair and block, and M."""
+    check_memory(4096, 63)
+    message = (
+        "Statistics: 64 matrices of 4,096 features (one per block, rule and target) need 8.1 GB, "
+        "more than 8 GB."
+    )
+    with pytest.raises(errors.InvalidParameter, match=re.escape(message)):
+        check_memory(4096, 64)
+    check_memory(10_000, 1)
+    with pytest.raises(errors.InvalidParameter, match=r"10,001 features .* exceed 10,000"):
+        check_memory(10_001, 1)
+    log, rules = Log(mixed(seed=21)), [GES(0.6), GTB(0.9)]
+    monkeypatch.setattr("saddleback.ope.statistics_pass.MAX_BYTES", 0)
+    for main, count in ((None, 3 * 2 * 4), (2, 2 * 4 + 3 * 2), (1, 4 + 3 * 2)):
+        with pytest.raises(errors.InvalidParameter, match=f"Statistics: {count} matrices of 12 "):
+            read_some(log, rules, POLICIES, FOURIER, main)
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+@pytest.mark.parametrize("valued", [False, True])
+def test_features_at_the_starts_are_added_one_by_one(copies, valued):
+    rng = np.random.default_rng(0)
+    index = rng.integers(0, 4, (7, 2)).astype(np.uint32)
+    value = rng.normal(size=(7, 2)) if valued else None
+    weights, block = rng.normal(size=(7, copies)), rng.integers(0, 3, 7)
+    total = np.ones((3, 4 * copies))
+    expected = total.copy()
+    for i in range(7):
+        for j in range(2):
+            for c in range(copies):
+                size = value[i, j] if valued else 1.0
+                expected[block[i], index[i, j] * copies + c] += size * weights[i, c]
+    add_start((index, value), weights, block, total)
+    np.testing.assert_allclose(total, expected, rtol=1e-12)
+
+
+def test_the_first_transition_of_each_episode_is_found():
+    numbers = np.arange(6) + 10
+    for starts, first in (
+        ([1, 0, 0, 1, 1, 0], [10, 13, 14]), ([0, 0, 0, 1, 0, 1], [10, 13, 15]), ([0] * 6, [10]),
+    ):  # fmt: skip
+        segment = SimpleNamespace(starts=np.array(starts, dtype=bool))
+        assert first_of_episodes(segment, numbers).tolist() == first
+        assert segment.starts.tolist() == starts
+
+
+# What statistics tell.
+
+
+@dataclass(frozen=True)
+class Inverse(Trace):
+    """A trace that grows, and whose corrections need μ of every action."""
+
+    lam: float
+
+    def kappa(self, pi, mu):
+        """Return λ/μ."""
+        return self.lam / mu + 0.0 * pi
+
+    def with_lambda(self, lam):
+        """Return the trace with another λ."""
+        return Inverse(lam)
+
+
+@pytest.fixture(scope="module")
+def some():
+    traces = (ByAction((0.5,) * 3), Inverse(0.3))
+    rules = [GES(0.6), GTB(0.9), *(Rule(trace, Saddle(), Expected()) for trace in traces)]
+    return statistics_of(Log(mixed(seed=22)), rules, {"mine": target, "his": "uniform"}, blocks=3)
+
+
+def test_means_and_solutions_are_those_of_the_sums(some):
+    n, k = some.steps.sum(), some.episodes.sum()
+    A, b = some.A[1, 1].sum(axis=0) / n, some.b[1, 1].sum(axis=0) / n
+    system = some.system(GTB(0.9), "his")
+    for one, other in (
+        (system.A, A), (system.b, b), (system.M, some.M / n), (system.C, A.T + some.M / n),
+    ):  # fmt: skip
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(some.start("his"), some.starts[1].sum(axis=0) / k, rtol=1e-12)
+    np.testing.assert_allclose(some.start(), some.starts[0].sum(axis=0) / k, rtol=1e-12)
+    for ridge in (0.25, 0.5):
+        ridged = A - ridge * np.diag(np.diag(some.M)) / n
+        theta = some.solve(1, 1, ridge).theta
+        np.testing.assert_allclose(theta, np.linalg.solve(ridged, -b), rtol=1e-8)
+    assert some.factorised(1, 1, 0.5) is some.factorised(GTB(0.9), "his", 0.5)
+    none = replace(some, episodes=0 * some.episodes)
+    np.testing.assert_array_equal(none.start(), some.starts[0].sum(axis=0))
+
+
+def test_ceilings_are_one_over_the_discounted_root_mean_square(some):
+    n = int(some.steps.sum())
+    own = replace(some, squares=np.array([0.0, 0.5]), kappa_squares=np.array(
+        [[n * 0.25, 0.0, n * 4.0, n * 1.44], [n * 9.0, 0.0, n / 0.81, 0.0]]
+    ))  # fmt: skip
+    ceiling = 1 / (0.9 * (0.5 / n) ** 0.5)
+    assert np.isnan(own.ceilings[0])
+    assert own.ceilings[1] == pytest.approx(ceiling, rel=1e-12)
+    GES_, GTB_, by_action, inverse = own.setting.rules
+    assert own.trace_ratio(GES_, "mine") == pytest.approx(0.9 * 0.5)
+    assert own.trace_ratio(GES_, "his") == pytest.approx(0.9 * 3.0)
+    assert own.trace_ratio(GTB_, "his") is None
+    for rule in (GES_, GTB_):  # the corrections of GES need no μ
+        assert own.lambda_ceiling(rule, "mine") is None
+        assert own.lambda_ceiling(rule, "his") == pytest.approx(ceiling, rel=1e-12)
+    assert own.lambda_ceiling(by_action, "mine") is None
+    assert own.lambda_ceiling(inverse, "mine") == pytest.approx(0.3 / (0.9 * 1.2))
+    assert own.lambda_ceiling(inverse, "his") is None
+
+
+def warning_texts(sums, rule):
+    return [f"{one.code} {one.message}" for one in sums.warnings(rule)]
+
+
+def test_a_trace_above_its_ceiling_is_warned_of(some):
+    n = int(some.steps.sum())
+    growing = replace(some, kappa_squares=np.array([[n * 4.0] * 4, [n * 0.25] * 4]))
+    rest = (
+        ", above which the trace second moment grows without bound on this log (target mine)."
+    )  # fmt: skip
+    assert f"W170 lambda=0.6 exceeds {0.6 / 1.8:.2f}{rest}" in warning_texts(growing, GES(0.6))
+    assert sum("W170" in text for text in warning_texts(growing, GES(0.6))) == 1
+    at = replace(growing, setting=replace(some.setting, gamma=0.5))
+    assert not any("W170" in text for text in warning_texts(at, GES(0.6)))
+    _, _, by_action, inverse = some.setting.rules
+    assert f"W170 γ√E[κ²] = 1.80 exceeds 1{rest}" in warning_texts(growing, by_action)
+    assert f"W170 lambda=0.3 exceeds {0.3 / 1.8:.2f}{rest}" in warning_texts(growing, inverse)
+
+
+@pytest.mark.parametrize(
+    ("inactive", "share"), [(1.0, None), (1.5, "0.1%"), (-20.0, "2.0%"), (0.0, None)]
+)
+@pytest.mark.parametrize("scale", [1.0, 5e-4, -1.0])
+def test_start_actions_that_never_occur_are_warned_of(some, inactive, share, scale):
+    """Above a thousandth of Σ|φ| over the starts."""
+    M, starts = np.eye(some.p), np.zeros((2, 3, some.p))
+    M[3, 3] = 0.0
+    starts[1, :, 3], starts[1, 0, 5] = inactive / 3, 1000.0 - abs(inactive)
+    sums = replace(some, M=M, starts=scale * starts)
+    actual = [text for text in warning_texts(sums, GES(0.6)) if text.startswith("W172")]
+    text = "of the actions of his in the start states never occur in the log; their value is taken"
+    assert actual == ([] if share is None else [f"W172 {share} {text} as 0."])
+
+
+def test_statistics_are_counted_in_words(some):
+    one = replace(some, steps=np.array([0, 1, 0]), episodes=np.array([1, 0, 0]))
+    assert repr(one) == "Statistics(1 step, 1 episode, p=12, 4 rules, 2 targets)"
+    more = replace(some, steps=np.array([0, 1000, 234]), estimated="by counts")
+    assert repr(more) == (
+        "Statistics(1,234 steps, 18 episodes, p=12, 4 rules, 2 targets, propensities estimated)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "words"), [(1, "1 episode is in both"), (2, "2 episodes are in both")]
+)
+def test_episodes_in_both_logs_are_counted(count, words):
+    data = columns([3, 4, 5], "terminated")
+    one = statistics_of(Log({k: v[: 3 + 4 * (count - 1)] for k, v in data.items()}), GES(0.0))
+    with pytest.raises(errors.InvalidParameter, match=f"merge: {words}"):
+        one.merge(statistics_of(Log(data), GES(0.0)))
+
+
+@pytest.mark.parametrize(
+    ("cuts", "words"),
+    [([2], "1 episode without an end flag in one continues in the other"),
+     ([2, 8], "2 episodes without an end flag in one continue in the other")],
+)  # fmt: skip
+def test_episodes_split_between_logs_are_counted(cuts, words):
+    data = columns([5, 6], "terminated", step=False)
+    first = np.isin(np.arange(11), [*range(2), *(range(5, 8) if len(cuts) > 1 else ())])
+    parts = [
+        statistics_of(Log({k: v[part] for k, v in data.items()}), GES(0.0))
+        for part in (first, ~first)
+    ]
+    for one, other in (parts, parts[::-1]):
+        with pytest.raises(errors.InvalidParameter, match=f"merge: {words}"):
+            one.merge(other)
+
+
+def test_the_first_rule_and_target_are_meant_by_default(some):
+    for method in (some.means, some.solve, some.factorised, some.system):
+        default, first = method(), method(GES(0.6), "mine")
+        for one, other in zip(numbers_of(default), numbers_of(first), strict=True):
+            np.testing.assert_array_equal(one, other)
+        for others in ((1, 0), (0, 1)):
+            assert any(
+                not np.array_equal(one, other)
+                for one, other in zip(numbers_of(default), numbers_of(method(*others)), strict=True)
+            )
+    np.testing.assert_array_equal(some.solve().theta, some.solve(0, 0, 0.0).theta)
+    assert some.factorised() is some.factorised(0, 0, 0.0)
+    log = Log(mixed(seed=22))
+    assert Statistics.of(log, GES(0.0), target, features=FOURIER, gamma=0.9).steps.shape == (20,)
+
+
+def numbers_of(result):
+    """The arrays of a solution, a factorisation, a system or a pair."""
+    if isinstance(result, tuple):
+        return result
+    names = ("theta", "_reduced", "A", "b", "M", "C")
+    return [getattr(result, name) for name in names if hasattr(result, name)]

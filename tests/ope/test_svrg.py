@@ -3,16 +3,20 @@
 import numpy as np
 import pytest
 
-from saddleback import GES, GTB, Stream, System, problems
+from helpers.decision_logs import target
+from helpers.logs import mixed
+from saddleback import GES, GTB, SVRG, Stream, System, problems
 from saddleback.engine import as_source
 from saddleback.errors import InvalidParameter, InvalidShape
-from saddleback.features import Tiles
+from saddleback.features import Custom, Fourier, Tiles
+from saddleback.log import Log
 from saddleback.ope import sparse_samples as samples_module
 from saddleback.ope.sparse_samples import Table
-from saddleback.ope.svrg_solver import Samples, _steps, solve
+from saddleback.ope.svrg_solver import Samples, SVRGSolution, _steps, solve
 from saddleback.problems.mountain_car import HIGH, LOW
 
 REWARDS = [[1.0, -1.0], [0.5, 2.0]]
+BOX = ((-3.0, -3.0), (3.0, 3.0))
 
 
 def logged(problem, rule, steps, rng):
@@ -172,6 +176,104 @@ def test_single_steps_equal_a_dense_recursion(ridge):
     np.testing.assert_allclose(moved + 100 * drift, [theta, omega], rtol=1e-9)
 
 
+def solve_dense(samples, epochs, memory, ridge, seed, tolerance=0.0):
+    """Follow the module's equations with dense matrices; return θ, ω, residuals and failures."""
+    e, d, phi = (rows.toarray() for rows in (samples.e, samples.d, samples.phi))
+    (A, b, M), T, rng = sums(samples, ridge), len(e), np.random.default_rng(seed)
+    D = np.diag(M)
+    M = M + ridge * np.diag(D)
+    e_size, d_size, size = (np.sqrt((rows**2 / D).sum(axis=1)) for rows in (e, d, phi))
+    q = np.full(T, 1 / T)
+    if (e_size * d_size).any():
+        q = 0.5 / T + 0.5 * e_size * d_size / (e_size @ d_size)
+    v = 1 / (T * q)
+    step, growth, failures = 0.25 / max(v * (e_size * d_size + size**2)), 1.5, 0
+
+    def field(theta, omega):
+        return np.array([-A.T @ omega / D, (A @ theta + b - M @ omega) / D])
+
+    def norm(vectors):
+        return np.sqrt((D * vectors**2).sum())
+
+    def residual(theta):
+        return norm((A @ theta + b) / D) / norm(b / D)
+
+    z = np.zeros((2, len(D)))
+    past, residuals = [z], [1.0]
+    for _ in range(epochs):
+        now, moved = field(*z), np.zeros_like(z)
+        for u in rng.random(T):
+            t = min(int((np.cumsum(q) <= u).sum()), T - 1)
+            delta, gamma = moved
+            single = np.outer(e[t], d[t]) - ridge * np.diag(phi[t] ** 2)
+            gram = np.outer(phi[t], phi[t]) + ridge * np.diag(phi[t] ** 2)
+            moved = (
+                moved
+                + step * now
+                + step * v[t] / D * np.array([-single.T @ gamma, single @ delta - gram @ gamma])
+            )
+        if norm(field(*(z + moved))) < norm(now):
+            z, step = z + moved, step * growth
+            if memory:
+                past = [*past[-memory:], z]
+                fields = [(np.sqrt(D) * field(*one)).ravel() for one in past]
+                apart = np.array([one - fields[-1] for one in fields[:-1]])
+                share = np.linalg.lstsq(apart.T, -fields[-1], rcond=1e-12)[0]
+                z = z + sum(c * (one - past[-1]) for c, one in zip(share, past, strict=False))
+                past[-1] = z
+        else:
+            step, growth, failures = step / 2, max(1.02, (1 + growth) / 2), failures + 1
+        residuals.append(residual(z[0]))
+        if residuals[-1] <= tolerance:
+            break
+    return *z, residuals, failures
+
+
+@pytest.mark.parametrize(
+    ("memory", "ridge", "epochs"), [(0, 0.0, 12), (0, 0.2, 55), (2, 0.0, 8), (3, 0.3, 8)]
+)
+def test_epochs_equal_those_of_dense_matrices(memory, ridge, epochs):
+    """Of a problem for which some epochs fail, until the step grows by no more than 2 %."""
+    (phi, b), columns = random_stream(np.random.default_rng(4), steps=40, p=4)
+    samples = Samples.of(Stream.of(phi=phi, bootstrap=b, **columns))
+    options = {"memory": memory, "ridge": ridge, "epochs": epochs}
+    theta, omega, residuals, failures = solve_dense(samples, **options, seed=5)
+    solution = solve(samples, **options, rng=5, tolerance=1e-300)
+    np.testing.assert_allclose(solution.residuals, residuals, rtol=1e-6)
+    np.testing.assert_allclose(solution.theta, theta, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(solution.omega, omega, rtol=1e-6, atol=1e-9)
+    assert failures > 1
+
+
+def test_samples_of_no_difference_are_drawn_alike():
+    """Every state leads to itself: Â = 0, and ω solves M̂ω = b̂."""
+    phi = np.random.default_rng(6).normal(size=(30, 2)) * [1.0, 5.0]
+    stream = Stream.of(phi=phi, bootstrap=phi, rewards=1.0, discounts=1.0, decay=0.0)
+    samples = Samples.of(stream)
+    _, omega, residuals, _ = solve_dense(samples, 6, 0, 0.0, seed=2)
+    solution = solve(samples, rng=2, memory=0, epochs=6)
+    np.testing.assert_allclose(solution.omega, omega, rtol=1e-9)
+    assert solution.residuals.tolist() == residuals == [1.0] * 7
+
+
+def test_what_is_done_by_default():
+    (phi, b), columns = random_stream(np.random.default_rng(3), steps=60, p=30)
+    samples = Samples.of(Stream.of(phi=phi, bootstrap=0.3 * b, **columns | {"decay": 0.0}))
+    endless = solve(samples, rng=0, tolerance=1e-300, memory=0)
+    assert endless.outcome.endswith("after 200 epochs")
+    assert len(endless.residuals) == 201
+    usual = solve(samples, rng=0, epochs=30)
+    for memory, is_usual in ((20, True), (21, False), (19, False)):
+        other = solve(samples, rng=0, epochs=30, memory=memory, tolerance=1e-10, ridge=0.0)
+        assert np.array_equal(usual.residuals, other.residuals) == is_usual
+
+
+def test_a_solution_says_how_far_it_came():
+    residuals = np.array([1.0, 0.25, 0.00125])
+    solution = SVRGSolution(np.zeros(7), np.zeros(7), residuals, "ok")
+    assert repr(solution) == "SVRGSolution(p=7, epochs=2, residual=1.3e-03, outcome='ok')"
+
+
 @pytest.mark.kernel
 def test_a_small_solve_with_features_of_any_size():
     """Scaled features give scaled weights: the units do not matter to the path."""
@@ -250,14 +352,18 @@ def test_progress_and_residuals_are_those_of_the_definition():
 # Failures are outcomes; misuse is refused.
 
 
-def test_no_solution_is_an_outcome():
+def without_solution():
     """The second state leads to itself undiscounted with reward 1: no values fit."""
     rng = np.random.default_rng(3)
     states = rng.integers(2, size=200)
     phi = rng.normal(size=(2, 2))[states]
-    stream = Stream.of(
+    return Stream.of(
         phi=phi, bootstrap=phi, rewards=1.0, discounts=np.where(states, 1.0, 0.5), decay=0.0
     )
+
+
+def test_no_solution_is_an_outcome():
+    stream = without_solution()
     solution = solve(Samples.of(stream), rng=0)
     assert solution.outcome.startswith("not converged: residual ")
     assert "at the saddle point: b̂ is outside the range of Â" in solution.outcome
@@ -310,3 +416,103 @@ def test_bad_samples(monkeypatch):
         Samples.of(columns, p)
     with pytest.raises(InvalidParameter, match="more than 300 entries"):
         Samples.concatenate([samples, samples])
+
+
+def decisions(rows, **options):
+    """Return an estimator fitted to decisions with three dense features, and its progress."""
+    rng = np.random.default_rng(0)
+    data = {
+        "obs_0": rng.normal(size=rows), "obs_1": rng.normal(size=rows),
+        "action": np.zeros(rows, dtype=int), "reward": rng.normal(size=rows),
+        "behavior_prob": np.ones(rows),
+    }  # fmt: skip
+    features = Custom(lambda seen: np.column_stack([np.ones(len(seen)), seen]), 3)
+    reports = []
+    one = SVRG(target="uniform", features=features, gamma=0.0, rule=GES(0.0), rng=0, **options)
+    log = Log(data, bandit=True)
+    return one.fit(log, lambda fraction, *_: reports.append(fraction)), log, reports
+
+
+@pytest.mark.parametrize(
+    ("rows", "ridge", "outcome"),
+    [(2, 0.0, "solved, but not uniquely: 3 features for 2 steps, so predictions"),
+     (2, 0.1, "ok"), (3, 0.0, "ok")],
+)  # fmt: skip
+def test_fewer_steps_than_features_are_not_solved_uniquely(rows, ridge, outcome):
+    one, _, _ = decisions(rows, ridge=ridge, epochs=5000, tolerance=1e-5)
+    assert one.outcome_.startswith(outcome)
+
+
+def test_an_estimator_reports_the_share_of_its_epochs():
+    one, log, reports = decisions(40, epochs=8, tolerance=1e-300)
+    assert one.outcome_.endswith("after 8 epochs")
+    assert reports[-8:] == [0.5 + k / 16 for k in range(1, 9)]  # after reading
+    usual = SVRG(target="uniform", features=one.features, gamma=0.0, rule=GES(0.0), rng=0)
+    assert (usual.ridge, usual.tolerance, usual.epochs) == (0.0, 1e-10, 200)
+    usual.fit(log)
+    given = decisions(40, ridge=0.0, tolerance=1e-10, epochs=200)[0]
+    assert np.array_equal(usual.residuals_, given.residuals_)
+
+
+def test_a_trace_is_not_cut_between_segments():
+    """Of two logs the samples are those of each, whatever the segments."""
+    parts = []
+    for segment in (1 << 16, 5):
+        one = SVRG(target=target, features=Fourier(*BOX, order=1), gamma=0.9, rule=GES(0.5), rng=0)
+        for seed in (0, 1):
+            log = Log(mixed(seed) | {"episode_id": mixed(seed)["episode_id"] + 100 * seed},
+                      segment=segment)  # fmt: skip
+            (one.fit if seed == 0 else one.partial_fit)(log)
+        parts.append(one.samples_[0])
+    first, second = parts
+    for name in ("e", "d", "phi"):
+        assert np.array_equal(getattr(first, name).toarray(), getattr(second, name).toarray())
+    assert np.array_equal(first.rewards, second.rewards)
+
+
+def test_it_stops_at_the_first_residual_that_is_small_enough():
+    for tolerance in (1e-3, 1e-10):
+        solution = solve(two_state(0.9, 0.4, steps=500), rng=1, tolerance=tolerance)
+        *before, last = solution.residuals
+        assert last <= tolerance < min(before)
+
+
+@pytest.mark.parametrize("tolerance", [0.05, 0.02])
+def test_it_stops_where_the_gradients_are_small_beside_the_residual(tolerance):
+    """At a saddle point of values that no weights have, with the residual that is reached."""
+    stream = without_solution()
+    samples = Samples.of(stream)
+    A, b, M = sums(samples)
+    D, last = np.diag(M), None
+    for epochs in range(1, 60):
+        solution = solve(samples, rng=0, memory=0, tolerance=tolerance, epochs=epochs)
+        rise = A @ solution.theta + b
+        gradients = np.sqrt(
+            ((rise - M @ solution.omega) ** 2 / D).sum() + ((A.T @ solution.omega) ** 2 / D).sum()
+        )
+        size = np.sqrt((rise**2 / D).sum())
+        is_small = gradients <= tolerance * size
+        if is_small:
+            last = epochs
+            break
+        assert solution.outcome.endswith(f"after {epochs} epochs")
+    assert last is not None
+    assert len(solution.residuals) == last + 1
+    assert solution.outcome.startswith(
+        f"not converged: residual {solution.residuals[-1]:.1e} at the saddle point"
+    )
+
+
+@pytest.mark.parametrize(("less", "fits"), [(0, True), (1, False)])
+def test_the_entries_of_traces_may_be_as_many_as_allowed(monkeypatch, less, fits):
+    columns, p = logged(problems.random_mdp(rng=8), GTB(0.9), 40, 0)
+    samples = Samples.of(columns, p)
+    monkeypatch.setattr(samples_module, "MAX_ENTRIES", samples.e.nnz - less)
+    for make in (lambda: Samples.of(columns, p), lambda: Samples.concatenate([samples])):
+        if fits:
+            assert make().e.nnz == samples.e.nnz
+        else:
+            with pytest.raises(InvalidParameter, match=f"more than {samples.e.nnz - 1} entries"):
+                make()
+    with pytest.raises(InvalidShape, match=r"the same features, got p = \[\]"):
+        Samples.concatenate([])

@@ -21,7 +21,7 @@ from helpers.verdicts import (
 )
 from saddleback.ope import Gate, Improvement, Verdict
 from saddleback.ope.evidence import Evidence
-from saddleback.ope.gates import CHECKS
+from saddleback.ope.gates import BANDIT_CHECKS, CHECKS
 
 
 def test_codes_are_stable_and_in_order():
@@ -225,3 +225,149 @@ def test_a_verdict_survives_json(costs):
             assert loaded.failed == verdict.failed
             assert loaded.interval_with_gap == verdict.interval_with_gap
             assert loaded.as_dict() == verdict.as_dict()
+
+
+# Of each check: evidence that gives it a number, and its two thresholds. Returns have SD 1.
+LIMITS = {
+    "EPISODES": (lambda x: {"episodes": int(x)}, 50, 10),
+    "SUPPORT": (lambda x: {"uncovered": x}, 0.001, 0.05),
+    "COVERAGE": (lambda x: {"imbalance": x}, 0.5, 2.0),
+    "ROWS": (lambda x: {"coverage": x, "imbalance": None}, 0.95, 0.75),
+    "PROPENSITIES": (lambda x: {"miscalibrated": x}, 0.01, 0.25),
+    "CEILING": (lambda x: {"trace_ratio": x}, 1.0, 1.15),
+    "SELF-CHECK": (lambda x: {"self_check": -x, "self_check_error": 0.0}, 0.1, 0.5),
+    "SOLUTION": (lambda x: {"unique": x == 1.0}, 1.0, None),
+    "STABILITY": (lambda x: {"stable": x}, 0.975, None),
+    "AGREEMENT": (lambda x: {"agreement": -x, "agreement_error": 1.0}, 3.0, None),
+    "HIDDEN": (lambda x: {"hidden": x}, 0.5, None),
+    "GAP": (lambda x: {"gap": 0.1, "refusing_gap": x}, 0.5, 2.0),
+    "PRECISION": (lambda x: {"gap": x, "error": 0.0}, 0.5, None),
+    "SENSITIVITY": (lambda x: {"sensitivity": x}, 0.5, 2.0),
+    "RIDGE": (lambda x: {"ridge_shift": x, "error_without_ridge": 0.5}, 0.5, 1.0),
+    "ENDS": (lambda x: {"limit_share": x}, 0.05, None),
+    "HORIZON": (lambda x: {"truncated_weight": x}, 0.5, 0.9),
+    "DROPPED": (lambda x: {"dropped": x}, 0.01, 0.25),
+    "IMPUTED": (lambda x: {"imputed": x}, 0.01, None),
+    "CLIPPED": (lambda x: {"clipped": x}, 0.05, 0.5),
+    "BOX": (lambda x: {"outside_box": x}, 0.1, 0.5),
+    "OUTLIERS": (lambda x: {"outlying": x}, 0.0, 0.01),
+    "INFLUENCE": (lambda x: {"influential": x}, 2.0, 1.1),
+    "RANGE": (lambda x: {"outside": x}, 0.0, 0.0),
+}
+FEW_ARE_BAD = {"EPISODES", "ROWS", "SOLUTION", "STABILITY", "INFLUENCE"}
+
+
+def levels_beside(checks, limits):
+    """Return the levels at both thresholds of each check, and just beyond them."""
+    levels = {}
+    for check in checks:
+        change, *thresholds = limits[check.code]
+        step = 1 if check.code in ("EPISODES", "DECISIONS") else 1e-9
+        step *= -1 if check.code in FEW_ARE_BAD | {"DECISIONS"} else 1
+        numbers = [x for limit in thresholds if limit is not None for x in (limit, limit + step)]
+        levels[check.code] = [
+            check.judge(replace(GOOD, **change(number))).level for number in numbers
+        ]
+    return levels
+
+
+def test_levels_change_just_beyond_the_thresholds():
+    one, two = ["usable", "doubtful"], ["usable", "doubtful", "doubtful", "refused"]
+    expected = {code: one if limits[2] is None else two for code, limits in LIMITS.items()}
+    expected["RANGE"] = ["usable", "refused"] * 2
+    assert levels_beside(CHECKS, LIMITS) == expected
+    for check in CHECKS:
+        assert (check.doubtful, check.refused) == LIMITS[check.code][1:]
+
+
+def test_single_decisions_have_thresholds_of_their_weights():
+    """Their weights average 1, within two standard errors."""
+    own = {
+        "DECISIONS": (lambda x: {"episodes": int(x)}, 50, 10),
+        "WEIGHTS": (lambda x: {"mean_weight": 1.0 - x, "mean_weight_error": 0.0}, 0.05, 0.25),
+    }  # fmt: skip
+    shared = [code for code in CODES if code in {check.code for check in BANDIT_CHECKS}]
+    assert [check.code for check in BANDIT_CHECKS] == [*own, *shared]
+    levels = levels_beside(BANDIT_CHECKS[:2], own)
+    assert levels["DECISIONS"] == ["usable", "doubtful", "doubtful", "refused"]
+    weights = BANDIT_CHECKS[1]
+    for mean, error, expected in (
+        (1.5, 0.125, 0.25), (0.5, 0.125, 0.25), (1.25, 0.125, 0.0), (3.0, None, 2.0),
+    ):  # fmt: skip
+        gate = weights.judge(replace(GOOD, mean_weight=mean, mean_weight_error=error, spread=9.0))
+        assert gate.value == expected
+    assert [weights.doubtful, weights.refused] == [0.05, 0.25]
+    assert weights.judge(replace(GOOD, mean_weight=None)).level == "not checked"
+
+
+def test_numbers_of_checks_are_in_units_of_the_return_or_of_errors():
+    """With an SD of 4 and a standard error of 0.25, each number by hand."""
+    evidence = replace(
+        GOOD, spread=4.0, error=0.25, gap=1.5, imbalance=-1.0, self_check=-3.0,
+        self_check_error=0.5, agreement=-1.5, agreement_error=0.5, hidden=1.0, sensitivity=3.0,
+        ridge_shift=-0.75, error_without_ridge=0.25, unique=False, episodes=77,
+    )  # fmt: skip
+    values = {check.code: check.judge(evidence).value for check in CHECKS}
+    expected = {
+        "EPISODES": 77.0, "COVERAGE": 1 / 4, "ROWS": None, "SELF-CHECK": (3 - 2 * 0.5) / 4,
+        "SOLUTION": 0.0, "AGREEMENT": 1.5 / 0.5, "HIDDEN": 1 / 4, "GAP": 1.5 / 4,
+        "PRECISION": (2 * 0.25 + 1.5) / 4, "SENSITIVITY": 3 / 4, "RIDGE": 0.75 / (2 * 0.25),
+    }  # fmt: skip
+    assert {code: values[code] for code in expected} == expected
+
+    def number(code, **changes):
+        check = next(check for check in CHECKS if check.code == code)
+        return check.judge(replace(evidence, **changes)).value
+
+    assert number("GAP", refusing_gap=0.5) == 0.5 / 4
+    assert number("PRECISION", gap=None) == 2 * 0.25 / 4
+    assert number("SELF-CHECK", self_check_error=None) == 3 / 4
+    assert number("SELF-CHECK", self_check_error=2.0) == 0.0
+    # Errors of almost 0 count as a ten-thousandth of the SD, half-widths as 0.02 SD.
+    assert number("AGREEMENT", agreement_error=1e-9) == 1.5 / (4 / 10_000)
+    assert number("RIDGE", error_without_ridge=0.0) == pytest.approx(0.75 / (0.02 * 4))
+    tiny = {"spread": 1e-9, "ridge_shift": 1e-6, "error_without_ridge": 1e-6}
+    assert number("RIDGE", **tiny) == pytest.approx(0.5)
+    flat = {"spread": 0.0, "agreement_error": 0.0}
+    assert number("AGREEMENT", **flat) == math.inf
+    assert number("AGREEMENT", **flat | {"agreement": 0.0}) == 0.0
+    for missing in ("agreement", "agreement_error"):
+        assert number("AGREEMENT", **{missing: None}) is None
+    for missing in ("ridge_shift", "error_without_ridge"):
+        assert number("RIDGE", **{missing: None}) is None
+
+
+def test_checks_say_which_numbers_are_good():
+    assert {check.code for check in CHECKS if check.good == "large"} == FEW_ARE_BAD
+    for check in CHECKS:
+        gate = check.judge(GOOD)
+        assert (gate.code, gate.doubtful, gate.refused, gate.good) == (
+            check.code, check.doubtful, check.refused, check.good,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(99.4, "99"), (99.49, "99"), (99.5, "100"), (0.000099, "less than 0.0001")]
+)
+def test_numbers_of_three_digits_are_rounded_to_whole_ones(value, text):
+    gate = gate_of(verdict_on(replace(GOOD, hidden=value)), "HIDDEN")
+    assert f"change the estimate by {text} SD of the return" in gate.sentence
+
+
+@pytest.mark.parametrize(
+    ("ends", "gap", "outcome"),
+    [
+        ((0.25, 1.0), 0.25, "undecided"), ((0.26, 1.0), 0.25, "better"),
+        ((-1.0, -0.25), 0.25, "undecided"), ((-1.0, -0.26), 0.25, "worse"),
+        ((0.0, 1.0), 0.0, "undecided"), ((-1.0, 0.0), 0.0, "undecided"),
+        ((-1.0, 1.0), 0.0, "undecided"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("costs", [False, True])
+def test_a_difference_with_its_bias_must_leave_zero(ends, gap, outcome, costs):
+    difference = difference_interval(sum(ends) / 2, *ends)
+    more = Improvement.of((1.0, 0.5, 2.0), difference, gap, costs)
+    mirrored = {"better": "worse", "worse": "better"} if costs else {}
+    assert more.outcome == mirrored.get(outcome, outcome)
+    assert (more.low, more.high) == (ends[0] - gap, ends[1] + gap)
+    assert (more.baseline, more.baseline_low, more.baseline_high) == (1.0, 0.5, 2.0)

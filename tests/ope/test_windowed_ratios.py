@@ -208,7 +208,7 @@ def test_reports_say_what_they_changed(hides_nothing):
     plain = json.loads(json_text(result.as_dict()))
     (verdict,) = plain["verdicts"]
     assert verdict["trust"] == "doubtful"  # it is right
-    sentence = "Windowed ratios, of the logged propensities, find an error of −0.19"
+    sentence = "Windowed ratios, of the logged propensities, would change the estimate by −0.19"
     assert sentence in " ".join(format_result_verbose(plain).split())
     assert sentence in candidates("new", plain, verdict)["caption"]
     verdict["consensus"]["is_windowed"] = False
@@ -234,3 +234,67 @@ def test_changes_count_if_they_are_significant(change, moves):
     elsewhere = other.value + 5.0  # a value that is further away differs by the same change
     squares = (other.contradiction(elsewhere) / CAUTION) ** 2
     assert squares - before == pytest.approx(25.0)
+
+
+def test_the_share_of_a_change_rises_from_two_standard_errors():
+    for error in (1.0, 0.5):
+        for size in (2.0, 1.9, -2.0):
+            assert share_of_change(size * error, error) == 0.0
+        for size in (2.01, -3.0, 10.0):
+            assert share_of_change(size * error, error) == pytest.approx(1 - (2 / size) ** 2)
+    assert share_of_change(1.0, 0.0) == 1.0
+
+
+def test_windows_have_a_mean_square_of_at_most_ten():
+    for square in (1.01, 1.5, 3.0, 9.99, 10.0, 11.0):
+        k = window(np.array([0.0, (2 * square) ** 0.5]), 10**6)
+        assert square**k <= 10.0 * (1 + 1e-9)
+        assert square ** (k + 1) > 10.0
+    assert window(np.array([1.0, 1.0]), 7) == window(np.array([0.5]), 7) == 7
+    assert window(np.array([1.1]), 7) == 7  # no more than the steps of an episode
+
+
+@pytest.mark.parametrize(("lengths", "k"), [([8] * 20, 4), ([1] * 4 + [8] * 20, None),
+                                            ([1] * 2 + [9] * 21, 4)])  # fmt: skip
+def test_a_tenth_of_truncated_episodes_may_be_shorter_than_two_windows(monkeypatch, lengths, k):
+    monkeypatch.setattr(windowed_ratios, "window", lambda *_: 30)
+    sample = sample_of(sb.Log(columns(lengths, "truncated")))
+    ratio = np.ones(len(sample.step))
+    weights = windowed_weights(sample, "new", 0.9, ratio)
+    if k is None:
+        assert weights is None
+        return
+    expected = by_loop(sample, 0.9, ratio, k)
+    early = sample.step < k
+    np.testing.assert_allclose(weights[early], expected[early], rtol=1e-9)
+    factor = weights[~early] / expected[~early]
+    last = np.repeat(np.bincount(sample.episode), np.bincount(sample.episode)) - 1
+    kept = (last - sample.step >= k).sum()
+    np.testing.assert_allclose(factor, len(ratio) / kept, rtol=1e-9)
+
+
+def test_windows_of_half_the_weight_are_enough(monkeypatch):
+    monkeypatch.setattr(windowed_ratios, "window", lambda *_: 2)
+    sample = sample_of(sb.Log(columns([4] * 12, "truncated")))
+    for late, is_enough in ((1.0, True), (1.001, False)):
+        ratio = np.where(sample.step < 2, 1.0, late)
+        assert (windowed_weights(sample, "new", 0.9, ratio) is not None) == is_enough
+    assert windowed_weights(sample, "new", 0.9, 0.0 * ratio) is None
+
+
+def test_products_have_a_largest_logarithm(monkeypatch):
+    """An action of nearly no propensity, and one of nearly no probability: e^100, and e^−100."""
+    sample = sample_of(sb.Log(columns([6] * 10, "terminated")))
+    monkeypatch.setattr(windowed_ratios, "window", lambda *_: 3)
+    ratio = np.ones(len(sample.step))
+    for propensity, size in ((1e-60, np.exp(100.0)), (1e60, np.exp(-100.0))):
+        one = replace(
+            sample,
+            propensities=np.where(sample.step == 0, propensity, 1.0),
+            start_pi={"new": np.ones((10, 3))},
+            next_pi={"new": np.ones((60, 3))},
+        )
+        weights = windowed_weights(one, "new", 0.9, ratio)
+        np.testing.assert_allclose(weights[one.step == 0], size, rtol=1e-9)
+        np.testing.assert_allclose(weights[one.step == 2], 0.9**2 * size, rtol=1e-9)
+        np.testing.assert_allclose(weights[one.step == 3], 0.9**3, rtol=1e-9)

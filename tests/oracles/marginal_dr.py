@@ -3,11 +3,10 @@
 import numpy as np
 
 
-def fit(sample, target, encode, gamma, ridge, pooling, horizon=None, folds=5):
-    """Return q(s_0) [E], δ and w of each row [n, H] of one candidate, each fold by the others."""
+def features(sample, target, encode, gamma):
+    """Return φ of the rows, γE_π φ after them, and E_π φ at the starts."""
     K, E, n = sample.n_actions, len(sample.starts), len(sample.rewards)
     psi, after, first = encode(sample.states), encode(sample.next_states), encode(sample.starts)
-    m = psi.shape[1]
 
     def phi(features, weights):
         return np.concatenate([weight * features for weight in weights])
@@ -17,20 +16,32 @@ def fit(sample, target, encode, gamma, ridge, pooling, horizon=None, folds=5):
         [gamma * sample.continues[t] * phi(after[t], sample.next_pi[target][t]) for t in range(n)]
     )
     begin = np.array([phi(first[e], sample.start_pi[target][e]) for e in range(E)])
+    return phi_row, next_row, begin
+
+
+def regularised(M, K, ridge, pooling):
+    """Return M_λ: the penalty is larger on differences between actions; their constant has none."""
+    m = len(M) // K
+    scale = np.diag(M).reshape(K, m).sum(axis=0) / K
+    jitter = 1e-9 * np.trace(M) / (K * m)
+    free = scale * (np.arange(m) > 0)  # the shared constant is not penalised
+    apart = np.kron(np.eye(K) - np.ones((K, K)) / K, np.diag(scale))
+    alike = np.kron(np.ones((K, K)) / K, np.diag(free))
+    return M + ridge * (pooling * apart + alike) + jitter * np.eye(K * m)
+
+
+def fit(sample, target, encode, gamma, ridge, pooling, horizon=None, folds=5):
+    """Return q(s_0) [E], δ and w of each row [n, H] of one candidate, each fold by the others."""
+    K, E, n = sample.n_actions, len(sample.starts), len(sample.rewards)
+    phi_row, next_row, begin = features(sample, target, encode, gamma)
     H = horizon or 1
     start, delta, ratio = np.zeros(E), np.zeros((n, H)), np.zeros((n, H))
     for fold in range(folds):
         train = sample.folds[sample.episode] != fold
-        M = phi_row[train].T @ phi_row[train]
         C = phi_row[train].T @ next_row[train]
         b = phi_row[train].T @ sample.rewards[train]
         x = begin[sample.folds != fold].sum(axis=0)
-        scale = np.diag(M).reshape(K, m).sum(axis=0) / K
-        jitter = 1e-9 * np.trace(M) / (K * m)
-        free = scale * (np.arange(m) > 0)  # the shared constant is not penalised
-        apart = np.kron(np.eye(K) - np.ones((K, K)) / K, np.diag(scale))
-        alike = np.kron(np.ones((K, K)) / K, np.diag(free))
-        M = M + ridge * (pooling * apart + alike) + jitter * np.eye(K * m)
+        M = regularised(phi_row[train].T @ phi_row[train], K, ridge, pooling)
         validation, own = ~train, sample.folds == fold
         if horizon is None:
             theta, u = np.linalg.solve(M - C, b), np.linalg.solve((M - C).T, x)
@@ -42,7 +53,7 @@ def fit(sample, target, encode, gamma, ridge, pooling, horizon=None, folds=5):
             )
             ratio[validation, 0] = phi_row[validation] @ u
             continue
-        thetas = [np.zeros(K * m)]
+        thetas = [np.zeros(len(b))]
         for _ in range(H):
             thetas.append(np.linalg.solve(M, b + C @ thetas[-1]))
         start[own], nu = begin[own] @ thetas[H], x
@@ -57,6 +68,29 @@ def fit(sample, target, encode, gamma, ridge, pooling, horizon=None, folds=5):
             ratio[validation, t] = phi_row[validation] @ u
             nu = C.T @ u
     return start, delta, ratio
+
+
+def predictions(sample, target, encode, gamma, ridge, pooling, horizon, goals, steps, folds=5):
+    """Return θ [folds, p], the mean squared errors of goals, and γ times next values at steps."""
+    phi_row, next_row, _ = features(sample, target, encode, gamma)
+    thetas, loss = [], np.zeros(goals.shape[1])
+    following = np.zeros((len(phi_row), len(steps)))
+    for fold in range(folds):
+        train = sample.folds[sample.episode] != fold
+        some = phi_row[train]
+        M = regularised(some.T @ some, sample.n_actions, ridge, pooling)
+        C, b = some.T @ next_row[train], some.T @ sample.rewards[train]
+        theta = [np.zeros(len(b))]
+        for _ in range(horizon or 0):
+            theta.append(np.linalg.solve(M, b + C @ theta[-1]))
+        if horizon is None:
+            theta = [np.linalg.solve(M - C, b)] * (max(steps) + 2)
+        thetas.append(theta[-1])
+        for k, step in enumerate(steps):
+            following[~train, k] = next_row[~train] @ theta[len(theta) - step - 2]
+        weights = np.linalg.solve(M, some.T @ goals[train])
+        loss += ((goals - phi_row @ weights)[~train] ** 2).sum(axis=0)
+    return np.array(thetas), loss / len(phi_row), following
 
 
 def weigh(fits, owners, returns):
@@ -87,3 +121,62 @@ def weigh(fits, owners, returns):
     value = sum(share * estimate for share, estimate in pairs)
     dispersion = np.sqrt(sum(share * (estimate - value) ** 2 for share, estimate in pairs))
     return value, dispersion, list(zip(residuals, imbalances, p, d, strict=True))
+
+
+def weigh_views(fits, owners, own, episode, noise, possible, losses=None):
+    """Return all that weighing the candidates of a view gives, one pair of candidates at a time.
+
+    As `weigh`, but ``fits`` are all primals, of which the last ``own`` are the duals, too. Values
+    outside what is ``possible`` count as contradicted; ``losses`` [N, P] are those of predicting
+    backups, where some features are exact. ``episode`` is that of each row.
+    """
+    N, E = len(fits), len(fits[0][0])
+    duals = range(N - own, N)
+    plug_in = [fits[i][0].mean() for i in range(N)]
+    corrections = [[(fits[j][2] * fits[i][1]).sum() / E for j in duals] for i in range(N)]
+    distances = [max(possible[0] - value, value - possible[1], 0.0) for value in plug_in]
+    plausible = [i for i in range(N) if distances[i] <= noise]
+    if len({owners[i] for i in plausible}) < 2:
+        plausible = list(range(N))
+    imbalances = []
+    for j in range(own):
+        medians = [
+            np.median([plug_in[i] + corrections[i][j] for i in plausible if owners[i] == owner])
+            for owner in sorted({owners[i] for i in plausible})
+        ]
+        imbalances.append(np.quantile(np.abs(medians - np.median(medians)), 0.8))
+
+    def weights(sizes, power):
+        falling = [(size + noise) ** -power for size in sizes]
+        return np.array([one / sum(falling) for one in falling])
+
+    balance = weights(imbalances, 2)
+    residuals = [sum(abs(corrections[i][j]) * balance[j] for j in range(own)) for i in range(N)]
+    if losses is not None:
+        mass = np.median([fits[j][2].sum() / E for j in duals])
+        predicted = [g for g in range(losses.shape[1]) if np.isfinite(losses[:, g]).any()]
+        for i in range(N):
+            more = [losses[i, g] - np.nanmin(losses[:, g]) for g in predicted]
+            residuals[i] += 0.15 * max(1.0, mass) * np.sqrt(sum(more) / len(more))
+    residuals = [max(residuals[i], distances[i]) for i in range(N)]
+    p, d = weights(residuals, 4), weights(imbalances, 4)
+    pairs = [(p[i] * d[j], plug_in[i] + corrections[i][j]) for i in range(N) for j in range(own)]
+    value = sum(share * estimate for share, estimate in pairs)
+    delta = sum(p[i] * fits[i][1] for i in range(N))
+    ratio = sum(d[j] * fits[k][2] for j, k in enumerate(duals))
+    starts = sum(p[i] * fits[i][0] for i in range(N))
+    scores = np.array([starts[e] + (delta * ratio)[episode == e].sum() for e in range(E)])
+    return {
+        "value": value,
+        "error": np.sqrt(((scores - scores.mean()) ** 2).sum() / (E - 1) / E),
+        "scores": scores,
+        "plug_in": starts,
+        "dispersion": np.sqrt(sum(share * (estimate - value) ** 2 for share, estimate in pairs)),
+        "imbalance": sum(d * imbalances),
+        "candidates": [
+            (plug_in[k], residuals[k], imbalances[j], p[k], d[j]) for j, k in enumerate(duals)
+        ],
+        "primal": p,
+        "delta": delta,
+        "ratio": ratio,
+    }

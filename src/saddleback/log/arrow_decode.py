@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from saddleback._typing import BoolArray, FloatArray, IntArray
 from saddleback.log.categories import one_hot
-from saddleback.log.column_types import decode_dictionary, is_text
+from saddleback.log.column_types import FLAGS, decode_dictionary, is_text
 from saddleback.log.decision_rows import ADDED
 from saddleback.log.diagnostics import MAX_LOCATIONS, Finding, Location, LogError
 from saddleback.log.row_locations import EpisodePositions
@@ -262,10 +262,18 @@ def decode_flags(batch: Any, name: str | None) -> BoolArray:
 def without_needless_flags(
     findings: Sequence[Finding], sources: Sequence[RowSource], columns: Mapping[str, str]
 ) -> list[Finding]:
-    """Return errors about columns, without that of a missing ``truncated`` if all terminated."""
-    others = [one for one in findings if not one.message.startswith("column 'truncated' is miss")]
-    names = [columns.get(role, role) for role in ("episode_id", "terminated")]
-    if len(others) == len(findings) or not {*names} <= {*sources[0].schema.names}:
+    """Return errors about columns, without that of a flag if the other ends all episodes."""
+    kept = {
+        flag: [one for one in findings if not one.message.startswith(f"column {flag!r} is missing")]
+        for flag in FLAGS
+    }
+    missing = [flag for flag, others in kept.items() if len(others) < len(findings)]
+    if len(missing) != 1:
+        return list(findings)
+    others = kept[missing[0]]
+    (present,) = {*FLAGS} - {*missing}
+    names = [columns.get(role, role) for role in ("episode_id", present)]
+    if not {*names} <= {*sources[0].schema.names}:
         return list(findings)
     every, ended = set[Any](), set[Any]()
     try:

@@ -152,10 +152,10 @@ class Fixes:
         advice = "Fill them in, or list only observations that have values"
         return Fix(advice, "observations", listed_columns(complete))
 
-    def missing_truncated(self) -> list[Finding]:
-        """Return the error of a log without a column that says which episodes were cut short."""
+    def missing_flags(self, lacking: Sequence[str]) -> list[Finding]:
+        """Return the errors of a log without columns that say how some of its episodes ended."""
         columns = MissingColumns(self._schema, self._log.roles.all_columns, None)
-        return columns.standard(["truncated"], {})
+        return columns.standard(lacking, {})
 
     def missing_propensities(self) -> Fix:
         """Return the fix of a log without propensities: a column that has them, or estimates."""

@@ -213,9 +213,9 @@ class LogReader:
         findings += self.segmenter.findings()
         fixes = Fixes(self._log, self.checks)
         findings = fixes.applied(findings)
-        has_ends = self._log.episodes_end is not None or "truncated" in self._log.roles.names
-        if self.segmenter.stops and not has_ends:
-            findings += fixes.missing_truncated()
+        if self.segmenter.stops and self._log.episodes_end is None:
+            lacking = [role for role in FLAGS if role not in self._log.roles.names]
+            findings += fixes.missing_flags(lacking)
         if dropped and dropped == self.checks.n_episodes:
             findings.append(
                 Finding(

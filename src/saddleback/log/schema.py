@@ -127,8 +127,8 @@ class _Resolver:
         missing = MissingColumns(self._schema, names.values(), observations)
         lacking = [role for role in (*REQUIRED, *OPTIONAL) if role in required]
         absent = missing.standard(lacking, columns)
-        # It is needed only if an episode does not terminate, which the rows tell.
-        may_lack = lacking == ["truncated"] and "truncated" not in columns
+        # It is needed only if the other flag does not end every episode, which the rows tell.
+        may_lack = len(lacking) == 1 and lacking[0] in FLAGS and lacking[0] not in columns
         self.errors += [] if may_lack else absent
         if {"behavior_prob", "behavior_logp"} <= set(names):
             message = "the log has both behavior_prob and behavior_logp: remove one of them."

@@ -30,6 +30,9 @@ SHRINK, TOLERATED = 0.5, 0.1
 """Variance of the test density relative to the fitted one, and the deviation of its integral that
 is attributed to actions with bounds."""
 
+NO_NOISE = 1e-12
+"""Variance of noise, relative to that of the actions, that is rounding."""
+
 
 def decisions(target: ContinuousTarget, states: FloatArray) -> FloatArray:
     """Return one action of a target in each state, drawn at random, [n, k]."""
@@ -84,7 +87,8 @@ def density_calibration(sample: EpisodeSample) -> tuple[float, float]:
     mean = phi @ np.linalg.lstsq(phi, actions, rcond=None)[0]
     n, k = actions.shape
     covariance = SHRINK * (actions - mean).T @ (actions - mean) / n
-    if not k or np.linalg.matrix_rank(covariance) < k:
+    spread = actions.std(axis=0)
+    if not k or np.linalg.matrix_rank(covariance / np.outer(spread, spread), NO_NOISE) < k:
         return 0.0, 0.0  # actions without noise have no density
     g = GaussianActions(mean, np.broadcast_to(covariance, (n, k, k))).log_density(actions)
     x = np.exp(g) / sample.propensities - 1.0

@@ -60,11 +60,11 @@ def common_goals(
 ) -> FloatArray:
     """Return the goals of all rows, [n, P]: rewards, and sums with the next values of the pilots.
 
-    Of a task with a horizon, values after its first step and in its middle. They are clipped to
-    what is possible.
+    Of a task with a horizon, values after its first step and in its middle, but not after its last,
+    where there are none. They are clipped to what is possible.
     """
     low, high = value_range(sample, gamma, horizon)
-    steps = sorted({0, (horizon or 1) // 2})
+    steps = sorted({0, 0 if horizon is None else max(0, min(horizon // 2, horizon - 2))})
 
     def next_values(basis: Basis) -> FloatArray:
         own, pooling = (shared, POOLING[1:]) if basis.is_shared else (rows, POOLING[:1])

@@ -152,6 +152,11 @@ def _one_hot_columns(points: FloatArray, values: list[FloatArray | None]) -> Flo
     return np.column_stack(columns)
 
 
+def _one(points: FloatArray) -> FloatArray:
+    """Return a feature that is 1 everywhere."""
+    return np.ones((len(points), 1))
+
+
 def candidates(
     sample: EpisodeSample, sizes: tuple[int, ...], max_size: int, seed: int = 0
 ) -> Iterator[Basis]:
@@ -160,7 +165,7 @@ def candidates(
         scaling = Scaling.of(view.before)
         observed = view.name == OBSERVATION
         if observed:
-            yield Basis("constant", view, lambda points: np.ones((len(points), 1)))
+            yield Basis("constant", view, _one)
         if not scaling.size:
             continue
         for degree in (1, 2) if view.name != HISTORY else (1,):

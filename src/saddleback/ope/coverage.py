@@ -99,13 +99,13 @@ def inverse_effective_rows(
 
 
 def _quadratic(inverse: FloatArray, at: IntArray, value: FloatArray) -> FloatArray:
-    """Return φᵀ·inverse·φ of sparse rows."""
+    """Return φᵀ·inverse·φ of sparse rows; the values of an index that is repeated add up."""
     active = at.shape[1]
     if active * active <= len(inverse):
         picked = inverse[at[:, :, None], at[:, None, :]]
         return np.asarray(np.einsum("ni,nij,nj->n", value, picked, value))
     dense = np.zeros((len(at), len(inverse)))
-    np.put_along_axis(dense, at, value, axis=1)
+    np.add.at(dense, (np.arange(len(at))[:, None], at), value)
     return np.asarray(((dense @ inverse) * dense).sum(axis=1))
 
 

@@ -21,7 +21,7 @@ WORSE = 1.25
 """Relative loss above which estimates by the history are less accurate, whatever they find."""
 
 NEGLIGIBLE = 1e-6
-"""Loss that counts as none, relative to the variance of a goal."""
+"""Share of the variance of goals that counts as predicted."""
 
 CONSTANT = 1e-12
 """Variance of a goal, relative to its mean square, up to which there is nothing to predict."""
@@ -67,7 +67,8 @@ def relative_loss(history: FloatArray, observation: FloatArray, goals: FloatArra
     """Return how well the history predicts backups, relative to the observation.
 
     The losses are those of all candidates of a view, [N, P], for ``goals`` [n, P]. The best ones
-    count, in geometric mean over the goals that vary.
+    count, as shares of the variance of each goal that varies, in the mean. A goal that one view
+    predicts exactly, as often rewards, has no more weight than others.
 
     Examples
     --------
@@ -81,6 +82,5 @@ def relative_loss(history: FloatArray, observation: FloatArray, goals: FloatArra
     varies &= np.isfinite(best).all(axis=0)
     if not varies.any():
         return 1.0
-    floor = NEGLIGIBLE * variance[varies]
-    ratios = [np.log(one[varies] + floor) for one in best]
-    return float(np.exp((ratios[0] - ratios[1]).mean()))
+    unpredicted = [float((one[varies] / variance[varies]).mean()) + NEGLIGIBLE for one in best]
+    return unpredicted[0] / unpredicted[1]

@@ -226,12 +226,12 @@ def _model_distribution(
             )
         rng = np.random.default_rng(2)
         resampled = [
-            _sorted(budget.simulate(few, weights=weights))
+            _equally_weighted(budget.simulate(few, weights=weights).returns, simulated.returns)
             for weights in rng.standard_exponential((RESAMPLES, budget.model.n_episodes))
         ]
     except OutOfSteps:
         return TOO_LONG
-    own = _sorted(simulated)
+    own = _equally_weighted(simulated.returns)
     t = float(scipy.special.stdtrit(RESAMPLES - 1, 0.975))
 
     def quantile(level: float) -> Functional:
@@ -308,12 +308,9 @@ def _too_many(sample: EpisodeSample, features: Features | None) -> str:
     return f"{TOO_MANY}{numbers}{hint}"
 
 
-def _sorted(simulated: Simulated) -> SortedReturns:
-    return _equally_weighted(simulated.returns)
-
-
-def _equally_weighted(returns: FloatArray) -> SortedReturns:
-    returns = np.sort(_rounded(returns))
+def _equally_weighted(returns: FloatArray, alike: FloatArray | None = None) -> SortedReturns:
+    """Sort returns, rounded like others if they are to be compared with these."""
+    returns = np.sort(_rounded(returns, _largest(returns if alike is None else alike)))
     return SortedReturns(returns, np.full(len(returns), 1.0 / len(returns)))
 
 
@@ -361,7 +358,7 @@ class _LoggedReturns:
             none = _equally_weighted(np.full(2, np.nan))
             return cls(none, tuple(problems), tuple(remarks))
         remarks.append("logged values are the model's too, since episodes were truncated")
-        return cls(_sorted(modelled), tuple(problems), tuple(remarks))
+        return cls(_equally_weighted(modelled.returns), tuple(problems), tuple(remarks))
 
 
 def _known_steps(sample: EpisodeSample, horizon: int | None) -> FloatArray:
@@ -390,18 +387,25 @@ def _kolmogorov(one: FloatArray, other: FloatArray) -> float:
     """Return the largest difference between two empirical distribution functions; 1 of none."""
     if not len(one):
         return 1.0
-    one, other = (np.sort(_rounded(part)) for part in (one, other))
+    largest = max(_largest(one), _largest(other))
+    one, other = (np.sort(_rounded(part, largest)) for part in (one, other))
     points = np.concatenate([one, other])
     shares = [np.searchsorted(part, points, side="right") / len(part) for part in (one, other)]
     return float(np.abs(shares[0] - shares[1]).max())
 
 
-def _rounded(returns: FloatArray) -> FloatArray:
-    """Round returns, so that those of equal rewards in another order are equal."""
-    largest = float(np.abs(returns).max(initial=0.0))
+def _largest(returns: FloatArray) -> float:
+    return float(np.abs(returns).max(initial=0.0))
+
+
+def _rounded(returns: FloatArray, largest: float) -> FloatArray:
+    """Round returns, so that those of equal rewards in another order are equal.
+
+    Samples that are compared have a ``largest`` return in common.
+    """
     if largest == 0.0 or not np.isfinite(largest):
         return returns
     decimals = DIGITS - int(np.ceil(np.log10(largest)))
     if decimals > 300:  # 10**decimals would overflow
-        return np.ldexp(_rounded(np.ldexp(returns, 600)), -600)
+        return np.ldexp(_rounded(np.ldexp(returns, 600), float(np.ldexp(largest, 600))), -600)
     return np.asarray(np.round(returns, decimals))

@@ -375,9 +375,9 @@ def windowed_change(consensus: dict[str, Any]) -> list[str]:
     if not consensus.get("is_windowed") or change is None or error is None:
         return []
     places = decimals({"low": change - error, "high": change + error})
-    text = f"{number(change, places, sign=True)} (standard error {short(error)})"
-    share = f"{share_of_change(change, error):.0%} of it is included"
-    return [f"Windowed ratios, of the logged propensities, find an error of {text}; {share}."]
+    text = f"would change the estimate by {number(change, places, sign=True)} "
+    text += f"(standard error {short(error)}); {share_of_change(change, error):.0%} of that is "
+    return [f"Windowed ratios, of the logged propensities, {text}included."]
 
 
 def has_ceiling(verdict: dict[str, Any]) -> bool:
@@ -439,10 +439,6 @@ def _episodes(plain: dict[str, Any], width: int) -> Iterator[str]:
     yield from wrap("  ", shortened(plain["features"]), "  ", width)
 
 
-SCALING = re.compile(r"scaling=\w+\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)(, )?")
-"""The scaling of columns in the text of features."""
-
-
 def shortened(text: str) -> str:
     """Return features as text without scaling, with numbers cut to at most three decimals.
 
@@ -450,8 +446,17 @@ def shortened(text: str) -> str:
     --------
     >>> shortened("RandomFourier(scaling=Scaling(centre=(1.5,), scale=(2.0,)), bandwidth=0.12345)")
     'RandomFourier(bandwidth=0.123)'
+    >>> shortened("Monomials(degree=2, scaling=JointScaling(states=Scaling(((1.0,),)), actions=2))")
+    'Monomials(degree=2)'
     """
-    return re.sub(r"(\d\.\d{3})\d+", r"\1", SCALING.sub("", text))
+    while found := re.search(r"(, )?scaling=\w+\(", text):
+        depth, end = 1, found.end()
+        while depth and end < len(text):
+            depth += {"(": 1, ")": -1}.get(text[end], 0)
+            end += 1
+        rest = text[end:]
+        text = text[: found.start()] + (rest if found[1] else rest.removeprefix(", "))
+    return re.sub(r"(\d\.\d{3})\d+", r"\1", text)
 
 
 def trusted(estimate: dict[str, Any], plain: dict[str, Any]) -> bool:

@@ -146,14 +146,15 @@ def pareto_shape(x: FloatArray) -> float:
 
         b_j = 1/x_(n) + (1 − √(m/(j − ½)))/(3 x*),   j = 1, …, m = 30 + ⌊√n⌋,
 
-    x* the first quartile; and k by k(b).
+    x* the first quartile; and k by k(b). At b = 0, the exponential, −b/k(b) is 1/mean x.
     """
     n = len(x)
     m = 30 + int(np.sqrt(n))
     quartile = x[int(n / 4 + 0.5) - 1]
     b = 1.0 / x[-1] + (1.0 - np.sqrt(m / (np.arange(m) + 0.5))) / (3.0 * quartile)
     k = np.log1p(-b[:, None] * x).mean(axis=1)
-    likelihood = n * (np.log(-b / k) - k - 1.0)
+    rate = np.divide(-b, k, out=np.full(m, 1.0 / x.mean()), where=k != 0)
+    likelihood = n * (np.log(rate) - k - 1.0)
     weight = np.exp(likelihood - likelihood.max())
     best = float(b @ weight / weight.sum())
     return float(np.log1p(-best * x).mean())
