@@ -314,6 +314,16 @@ def test_a_quadratic_form_of_sparse_rows_is_that_of_dense_ones(size):
     np.testing.assert_allclose(module._quadratic(matrix, at, value), expected)
 
 
+def four_points():
+    """Action 0 was taken at −2 and 0, action 1 at 5 and 3, 25 times each."""
+    x = np.tile([-2.0, 0.0, 5.0, 3.0], 25)
+    return {
+        "episode_id": np.arange(100), "obs_0": x, "action": np.tile([0, 0, 1, 1], 25),
+        "reward": x, "terminated": np.ones(100, bool), "truncated": np.zeros(100, bool),
+        "behavior_prob": np.full(100, 0.5),
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "features",
     [
@@ -324,12 +334,7 @@ def test_a_quadratic_form_of_sparse_rows_is_that_of_dense_ones(size):
 )
 def test_effective_rows_count_a_repeated_index_each_time(features):
     """Hashed tiles collide, and rows with fewer nonzero features are filled up with zeros."""
-    x = np.tile([-2.0, 0.0, 5.0, 3.0], 25)
-    data = {
-        "episode_id": np.arange(100), "obs_0": x, "action": np.tile([0, 0, 1, 1], 25),
-        "reward": x, "terminated": np.ones(100, bool), "truncated": np.zeros(100, bool),
-        "behavior_prob": np.full(100, 0.5),
-    }  # fmt: skip
+    data = four_points()
     log, half = sb.Log(data), always(0.5, 0.5)
     sums = sb.Statistics.of(log, sb.GES(0.0), half, features=features, gamma=0.0)
     points = np.array([[0.0], [5.0], [3.0], [-2.0]])
@@ -342,9 +347,10 @@ def test_effective_rows_count_a_repeated_index_each_time(features):
         return values
 
     for a in (0, 1):
-        own = dense(x[data["action"] == a][:, None])
+        seen = data["obs_0"][data["action"] == a]
+        own = dense(seen[:, None])
         inverse = np.linalg.pinv(own.T @ own, rcond=1e-10)
-        logged = np.isin(points[:, 0], x[data["action"] == a])  # others are outside the span
+        logged = np.isin(points[:, 0], seen)  # others are outside the span
         phi = dense(points[logged])
         expected = np.einsum("ni,ij,nj->n", phi, inverse, phi)
         np.testing.assert_allclose(least[logged, a], expected, rtol=1e-6)
@@ -354,12 +360,7 @@ def test_effective_rows_count_a_repeated_index_each_time(features):
 @pytest.mark.parametrize(("scale", "intercept"), [(1.0, 1.0), (0.01, 1.0), (0.01, 0.0)])
 def test_the_share_outside_the_span_is_that_of_scaled_features(scale, intercept):
     """Features in multiples of their root mean square, of which some are never active."""
-    x = np.tile([-2.0, 0.0, 5.0, 3.0], 25)
-    data = {
-        "episode_id": np.arange(100), "obs_0": x, "action": np.tile([0, 0, 1, 1], 25),
-        "reward": x, "terminated": np.ones(100, bool), "truncated": np.zeros(100, bool),
-        "behavior_prob": np.full(100, 0.5),
-    }  # fmt: skip
+    data = four_points()
 
     def functions(seen):
         x = seen[:, 0]
