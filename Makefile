@@ -26,11 +26,11 @@ DURATIONS := .venv/durations
 step = @echo '$(2)'; begun=$$(date +%s); $(2) && printf '%5d s  %s\n' $$(($$(date +%s) - begun)) '$(1)' >> $(DURATIONS)
 
 # Figures shown in the README and the documentation.
-SHOWN := stability theorem1 two-state baird step-size theory advice evaluation-page map \
+SHOWN := stability theorem1 two-state baird step-size theory advice evaluation-page map accuracy \
   mountain-car-paper-curves mountain-car-paper-distribution mountain-car-usual-sensitivity
 
 # Those of them that `saddleback paper` also draws as PDF.
-PRINTED := $(filter-out advice evaluation-page map,$(SHOWN))
+PRINTED := $(filter-out advice evaluation-page map accuracy,$(SHOWN))
 
 .PHONY: paper map mutants test quick lint examples suite kernels quick-suite gpu gpu-bench docs bench weight numbers advice states traces coverage verdicts accuracy faults peers open-bandit evaluation-page figures clean
 .DEFAULT_GOAL := paper
@@ -151,7 +151,7 @@ evaluation-page: $(DEV)
 	$(BIN)/python docs/evaluation_page.py
 
 # Recreate the figures of the README and the documentation.
-figures: paper map advice evaluation-page
+figures: paper map advice evaluation-page accuracy
 	cp $(SHOWN:%=results/%.png) docs/figures/
 	cp $(PRINTED:%=results/%.pdf) docs/figures/
 	cp results/reproduction.md docs/paper/

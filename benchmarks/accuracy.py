@@ -78,6 +78,9 @@ EXACT = 0.01
 """Root mean squared error, in standard deviations of a return, below which a ratio is also left out
 of the largest one: errors that do not matter differ by large factors."""
 
+LEAST = 1e-3
+"""Smallest ratio that is drawn."""
+
 OTHERS = (CLOSED, *WEIGHTED, *SLOW)
 """Methods beside the automatic choice and its candidates."""
 
@@ -243,6 +246,7 @@ def draw(summaries, beside, out):
     )
     if beside:
         caption += f"; of other packages: {min(one['logs'] for one in beside.values())}"
+    caption += f". Ratios below {LEAST:g} are drawn there"
     marks = {
         CLOSED: ("green", "s"), "WDR": ("orange", "^"), "MAGIC": ("purple", "v"),
         "tree FQE": ("pink", "D"), "d3rlpy FQE": ("slate", "P"), "SCOPE-RL DR": ("black", "x"),
@@ -259,11 +263,17 @@ def draw(summaries, beside, out):
             for name, (colour, mark) in marks.items():
                 if name in mse:
                     handles[name] = ax.plot(
-                        mse[name] / best, k, mark, ms=3.2, color=plots.COLOURS[colour],
+                        max(LEAST, mse[name] / best), k, mark, ms=3.2, color=plots.COLOURS[colour],
                         label=name, ls="none",
                     )[0]  # fmt: skip
             handles[AUTOMATIC] = ax.plot(
-                one["ratio"], k, "o", ms=4.5, color=plots.COLOURS["blue"], label=AUTOMATIC, zorder=5
+                max(LEAST, one["ratio"]),
+                k,
+                "o",
+                ms=4.5,
+                color=plots.COLOURS["blue"],
+                label=AUTOMATIC,
+                zorder=5,
             )[0]
         ax.axvline(1, color=plots.COLOURS["black"], lw=0.8)
         ax.set(xscale="log", xlabel="mean squared error ÷ best candidate in hindsight")
