@@ -26,7 +26,7 @@ def name_of(sample, target, *options):
 def find_once(find, folder):
     """Return `find_consensus` that looks in a folder first."""
 
-    def found(sample, target, gamma, horizon=None, **options):
+    def find_shared(sample, target, gamma, horizon=None, **options):
         progress = options.pop("progress", None)
         if options["given"] is not None or options["bases"] is not None:
             return find(sample, target, gamma, horizon, progress=progress, **options)
@@ -39,7 +39,7 @@ def find_once(find, folder):
             progress(1.0)
         return pickle.loads(kept.read_bytes())
 
-    return found
+    return find_shared
 
 
 def know_opinions(patch, folder):

@@ -216,9 +216,9 @@ def test_a_flag_may_be_missing_if_the_other_ends_all_episodes(present, missing, 
         Log(without(missing, "reward", data=data))
     assert missing not in str(caught.value)
     ended = data[present] & (data["episode_id"] > 10)
-    (told,) = errors_of(Log(without(missing, data=data | {present: ended}))).splitlines()
+    (message,) = errors_of(Log(without(missing, data=data | {present: ended}))).splitlines()
     hint = HINTS[missing]
-    assert told == (
+    assert message == (
         f"E100 column {missing!r} is missing ({hint}). The log has episode_id, step, obs_0, obs_1, "
         f"action, reward, {present}, next_obs_0, next_obs_1, behavior_prob. Add or map it. If all "
         f'other episodes end in this way: episodes_end="{missing}".'

@@ -178,10 +178,12 @@ def test_the_history_leads_although_the_observation_predicts_rewards_exactly(see
     }  # fmt: skip
     log = sb.Log(data)
     policy = as_targets({"new": lambda seen: np.tile([0.1, 0.9], (len(seen), 1))}, log)
-    found = find_consensus(sample_episodes(log, policy, 10_000)[0], "new", gamma, thorough=False)
-    assert found.view == "history"
+    consensus = find_consensus(
+        sample_episodes(log, policy, 10_000)[0], "new", gamma, thorough=False
+    )
+    assert consensus.view == "history"
     means = np.append([0.5, 0.5], np.full(T - 2, 0.756))
-    assert found.value == pytest.approx(means @ gamma ** np.arange(T), abs=5 * found.error)
+    assert consensus.value == pytest.approx(means @ gamma ** np.arange(T), abs=5 * consensus.error)
 
 
 @pytest.mark.slow

@@ -649,8 +649,8 @@ def test_a_rare_return_does_not_change_which_returns_are_equal(largest):
     rewards[0] = largest
     actions = np.random.default_rng(0).integers(0, 2, n)
     log = sb.Log({"obs_0": np.zeros(n), "action": actions, "reward": rewards}, bandit=True)
-    found = model_return_distribution(log, "uniform", gamma=0.0, levels=(0.75,))
-    (quantile,) = found.quantiles
+    distribution = model_return_distribution(log, "uniform", gamma=0.0, levels=(0.75,))
+    (quantile,) = distribution.quantiles
     assert (quantile.low, quantile.high) == pytest.approx((4 / 3, 4 / 3))
 
 

@@ -449,13 +449,13 @@ def shortened(text: str) -> str:
     >>> shortened("Monomials(degree=2, scaling=JointScaling(states=Scaling(((1.0,),)), actions=2))")
     'Monomials(degree=2)'
     """
-    while found := re.search(r"(, )?scaling=\w+\(", text):
-        depth, end = 1, found.end()
+    while match := re.search(r"(, )?scaling=\w+\(", text):
+        depth, end = 1, match.end()
         while depth and end < len(text):
             depth += {"(": 1, ")": -1}.get(text[end], 0)
             end += 1
         rest = text[end:]
-        text = text[: found.start()] + (rest if found[1] else rest.removeprefix(", "))
+        text = text[: match.start()] + (rest if match[1] else rest.removeprefix(", "))
     return re.sub(r"(\d\.\d{3})\d+", r"\1", text)
 
 
