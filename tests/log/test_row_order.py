@@ -123,9 +123,10 @@ def test_files_that_number_their_episodes_anew_are_reported(memory, tmp_path, mo
     monkeypatch.setattr(sorted_rows, "MEMORY_ROWS", memory)
     rows = without("step", "terminated", "truncated", data=good(mu=False))
     rows |= {"terminated": np.zeros(12, bool), "truncated": np.zeros(12, bool)}
-    at = np.datetime64("2026-01-01T00:00:00") + np.arange(12)
+    at = np.datetime64("2026-01-01T00:00:00") + np.arange(12).astype("timedelta64[s]")
     ids = [f"S{i:02}" for i in rows["episode_id"]]
-    first, second = (rows | {"at": at + 3600 * k, "episode_id": ids} for k in (0, 1))
+    hours = np.arange(2).astype("timedelta64[h]")
+    first, second = (rows | {"at": at + hour, "episode_id": ids} for hour in hours)
     (warning,) = continued(in_files(tmp_path, first, second))
     assert warning == (
         f"W136 3 episodes (first: S10 in {tmp_path}/0.csv and {tmp_path}/1.csv) continue in "
