@@ -249,6 +249,7 @@ def test_closed_streams_do_not_matter(sums, tmp_path):
     assert '"verdicts"' in saved.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_merge_summarises_its_output_as_json(sums, tmp_path):
     files = [sums / "day0.stats", sums / "day1.stats"]
     out = tmp_path / "all.stats"

@@ -369,6 +369,7 @@ def test_the_correction_form_has_no_stable_step_at_a_small_ratio():
     assert digits(limits["GQ"], ".3g") == ["0", "1.24"]
 
 
+@pytest.mark.slow
 def test_samples_need_smaller_steps_than_the_mean():
     problem = sb.problems.two_state(gamma=0.9)
     for lam, written in ((0.0, ["0.619", "0.237"]), (0.4, ["0.543", "0.0013"])):

@@ -44,6 +44,7 @@ def level(result, code):
     return gate_of(result.verdicts[0], code).level
 
 
+@pytest.mark.slow
 def test_missing_last_rows_are_refused_and_told_everywhere(tmp_path):
     """DR fell from 6.59 to 5.10 with 44 of 100 last rows missing, without a word."""
     assert level(evaluated(walk()), "DROPPED") == "usable"

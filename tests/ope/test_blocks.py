@@ -40,6 +40,7 @@ def evaluated(data, policy, features):
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*LOGS, "automatic features"])
 def test_ids_change_nothing(kind):
     data, policy, features = LOGS.get(kind, (THREE_COLUMNS, target, None))

@@ -211,6 +211,7 @@ def test_an_opinion_has_fewer_waves_than_an_estimate():
     assert {(view, width, many) for view, width, _ in opinion} <= estimate
 
 
+@pytest.mark.slow
 def test_estimates_contain_the_value_of_a_noisy_problem():
     data = simulate(120, 20, noise=0.05, seed=1)
     policies = {"Gaussian": Gaussian(new, SMALL), "sure": new, "sampled": Sampler(draw)}
@@ -250,6 +251,7 @@ def test_monte_carlo_error_is_in_the_interval():
     assert abs(drawn.value - exact.value) < 4 * added
 
 
+@pytest.mark.slow
 def test_horizon_of_a_noisy_problem():
     data = simulate(200, 8, noise=0.05, seed=2)
     result = sb.evaluate(sb.Log(data), {"new": pair}, gamma=GAMMA, horizon=8, methods=[])
@@ -358,6 +360,7 @@ def test_pendulum():
     assert abs(result.verdicts[0].value - returns.mean()) < 0.25 * returns.std()
 
 
+@pytest.mark.slow
 def test_order_of_episodes_and_names_of_columns_do_not_matter():
     data = simulate(40, 6, noise=0.05)
     options = {"gamma": GAMMA, "methods": []}

@@ -155,6 +155,7 @@ def test_the_verdict_does_not_depend_on_the_methods():
     assert one == two
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_opinion")
 def test_the_baseline_of_a_truncated_log_has_nominal_coverage():
     """V^μ is bootstrapped beyond the cut, and the interval has to know that."""

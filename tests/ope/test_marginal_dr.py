@@ -289,6 +289,7 @@ def test_leading_directions_of_smooth_features_give_the_same_estimates(horizon):
     assert np.allclose(few.start[-1], q, atol=1e-5 * scale)
 
 
+@pytest.mark.slow
 def test_columns_that_are_constant_or_repeat_others_are_left_out_and_reported():
     data = columns([20] * 100, "terminated", following=False)
     plain = sb.evaluate(data, target, gamma=0.9)
@@ -368,6 +369,7 @@ def test_poor_features_by_hand_are_contradicted():
     assert diagnosis.verdict.trust != "usable"
 
 
+@pytest.mark.slow
 def test_neither_threads_nor_ids_nor_order_matter():
     case = FAMILIES["double-integrator"].case("near", 1, 24)
     log = {name: np.asarray(column) for name, column in case.log.items()}
@@ -543,6 +545,7 @@ def test_the_sample_is_the_same_episodes_whatever_else_is_read():
         assert some == every[: len(some)]
 
 
+@pytest.mark.slow
 def test_control_variate_uses_all_episodes_of_a_larger_log(monkeypatch):
     module = importlib.import_module("saddleback.ope.evaluate")
     case = FAMILIES["double-integrator"].case("near", 0, 60)

@@ -255,6 +255,7 @@ def targets(folder, *names):
     ]
 
 
+@pytest.mark.slow
 def test_rank_on_a_log_and_on_its_statistics(folder):
     words = [*targets(folder, "earlier", "later", "usual"), *OPTIONS]
     output = run("rank", folder / "visits.parquet", *words)

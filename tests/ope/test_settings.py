@@ -36,6 +36,7 @@ def verdict_of(log, **options):
     return sb.evaluate(log, {"new": earlier}, **options).verdicts[0]
 
 
+@pytest.mark.slow
 def test_a_ridge_widens_the_interval_and_is_refused_where_it_moves_the_estimate(log, statistics):
     """A ridge of 1 gave -0.64, from -1.21 to -0.06, usable; without it 0.02, from -0.08 to 0.13."""
     for judge in (

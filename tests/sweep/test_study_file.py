@@ -414,6 +414,7 @@ def test_parameters_are_a_table_of_what_json_can_keep(folder, quick):
         assert str(raised.value).split("\n") == [f"{path}:{error}" for error in errors]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quick", [False, True])
 def test_no_change_of_a_study_ends_in_a_crash(folder, monkeypatch, quick):
     path = write_study(folder, COMPLETE.replace("steps = 200", "steps = 20"))
