@@ -21,7 +21,7 @@ from saddleback.ope.consensus import find_consensus
 from saddleback.ope.diagnosis import _outside
 from saddleback.ope.episode_sample import sample_episodes
 from saddleback.ope.fold_sums import Rows
-from saddleback.ope.hidden_state import is_hidden, relative_loss
+from saddleback.ope.hidden_state import relative_loss, share_of_history
 from saddleback.ope.marginal_dr import fit_basis
 from saddleback.ope.sandwich import Interval
 
@@ -198,19 +198,19 @@ def test_the_history_leads_where_it_predicts_backups_clearly_better():
 
 def test_the_history_does_not_lead_where_it_predicts_backups_much_worse():
     residuals, none = 5.0 + np.arange(100) % 2, np.zeros(100)
-    assert is_hidden(residuals, none, residuals, 0.0, 1.2)
-    assert not is_hidden(residuals, none, residuals, 0.0, 1.3)
+    assert share_of_history(residuals, none, residuals, 0.0, 1.2) > 0.99
+    assert share_of_history(residuals, none, residuals, 0.0, 1.3) == 0.0
 
 
 def test_the_history_does_not_lead_where_its_estimate_is_imprecise():
     noise = np.array([-1.0, 1.0] * 50)
     history = 0.5 + noise
     arguments = {"residuals": noise, "observation": 0.4 * noise, "history": history}
-    assert not is_hidden(**arguments, dispersion=0.0, relative=0.9)
-    assert is_hidden(**arguments, dispersion=0.0, relative=0.4)
-    assert is_hidden(**arguments | {"history": 0.5 + 0.7 * noise}, dispersion=0.0, relative=0.9)
-    assert is_hidden(**arguments, dispersion=0.2, relative=0.4)
-    assert not is_hidden(**arguments, dispersion=0.3, relative=0.4)
+    assert not share_of_history(**arguments, dispersion=0.0, relative=0.9)
+    assert share_of_history(**arguments, dispersion=0.0, relative=0.4)
+    assert share_of_history(**arguments | {"history": 0.5 + 0.7 * noise}, dispersion=0.0, relative=0.9)
+    assert share_of_history(**arguments, dispersion=0.2, relative=0.4)
+    assert not share_of_history(**arguments, dispersion=0.3, relative=0.4)
 
 
 @pytest.mark.parametrize(
@@ -293,10 +293,10 @@ def scores_of(mean, spread, n=100):
 
 
 def decides(*, change=0.0, spread=1.0, own=1.0, residual=0.0, dispersion=0.0, relative=1.0):
-    """Return whether a change from the observation's estimate is made."""
+    """Return the share of the estimate by the history."""
     observation = scores_of(3.0, own)
     history = observation + change + scores_of(0.0, spread) - scores_of(0.0, own)
-    return is_hidden(scores_of(residual, 1.0), observation, history, dispersion, relative)
+    return share_of_history(scores_of(residual, 1.0), observation, history, dispersion, relative)
 
 
 ERROR = 1 / 99**0.5
@@ -329,10 +329,24 @@ def test_what_the_history_must_show_to_be_preferred(options, expected):
     assert decides(**options) == expected
 
 
+@pytest.mark.parametrize("change", [0.5, -0.5, 0.25])
+@pytest.mark.parametrize("dispersion", [0.0, 0.1])
+def test_of_an_imprecise_change_the_share_beyond_noise_counts(change, dispersion):
+    """That of the windowed ratios: nothing up to two standard errors, nearly all of large ones."""
+    options = {"change": change, "own": 0.4, "dispersion": dispersion, "relative": 0.9}
+    changes = change + scores_of(0.0, 1.0 - 0.4)
+    noise = np.hypot(changes.std(ddof=1) / 10.0, dispersion)
+    expected = max(0.0, 1.0 - (2.0 * noise / change) ** 2)
+    assert decides(**options, residual=4 * ERROR) == pytest.approx(expected)
+    assert decides(**options, residual=2 * ERROR) == 0.0
+    assert decides(**options | {"own": 0.6}, residual=4 * ERROR) == 1.0
+    assert decides(**options | {"relative": 0.4}, residual=4 * ERROR) == 1.0
+
+
 def test_scores_that_do_not_vary_are_sure():
     same = np.zeros(5)
-    assert not is_hidden(same, same, same, 0.0, 1.0)
-    assert is_hidden(same + 1e-9, same, same, 0.0, 1.0)
+    assert share_of_history(same, same, same, 0.0, 1.0) == 0.0
+    assert share_of_history(same + 1e-9, same, same, 0.0, 1.0) == 1.0
 
 
 def test_losses_are_compared_by_the_best_candidate_as_shares_of_the_variance():

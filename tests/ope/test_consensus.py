@@ -22,6 +22,7 @@ from saddleback.ope.consensus import CAUTION, Consensus, find_consensus
 from saddleback.ope.episode_sample import sample_episodes
 from saddleback.ope.marginal_dr import POOLING, RIDGES, Fits
 from saddleback.ope.shared_candidates import shared_candidates
+from saddleback.ope.windowed_ratios import share_of_change
 
 
 def sample_of(data, policy=target, **options):
@@ -337,7 +338,7 @@ def test_every_row_of_the_sample_is_fitted_once(monkeypatch):
 class Parts:
     """Candidates of three views with known estimates, and what was asked about them."""
 
-    def __init__(self, monkeypatch, hides, windows=None):
+    def __init__(self, monkeypatch, share=0.0, windows=None):
         self.sample = sample_of(columns([3, 2] * 8, "terminated"))
         self.n, self.calls = len(self.sample.rewards), {}
         rng = np.random.default_rng(0)
@@ -356,7 +357,7 @@ class Parts:
 
         def hidden(*arguments):
             self.calls["hidden"] = arguments
-            return hides
+            return share
 
         def loss(*arguments):
             self.calls["loss"] = arguments
@@ -367,7 +368,7 @@ class Parts:
             return None if windows is None else windows + ratio
 
         for name, function in (
-            ("_weigh", weigh), ("is_hidden", hidden), ("relative_loss", loss),
+            ("_weigh", weigh), ("share_of_history", hidden), ("relative_loss", loss),
             ("windowed_weights", weights),
         ):  # fmt: skip
             monkeypatch.setattr(module, name, function)
@@ -390,7 +391,7 @@ class Parts:
 
 
 def test_every_view_is_heard_with_and_without_the_observation(monkeypatch):
-    parts = Parts(monkeypatch, hides=False)
+    parts = Parts(monkeypatch, share=0.0)
     consensus = parts.find()
     calls = [(seen, own) for seen, own, _ in parts.results]
     assert calls == [
@@ -403,7 +404,7 @@ def test_every_view_is_heard_with_and_without_the_observation(monkeypatch):
 
 
 def test_the_history_is_asked_what_the_observation_hides(monkeypatch):
-    parts = Parts(monkeypatch, hides=True)
+    parts = Parts(monkeypatch, share=1.0)
     consensus = parts.find()
     assert (consensus.view, consensus.value) == (HISTORY, 3.0)
     assert consensus.opinions == {OBSERVATION: 11.0, STEP: 2.0}
@@ -418,8 +419,26 @@ def test_the_history_is_asked_what_the_observation_hides(monkeypatch):
     assert losses == [(6, goals), (6, goals), (parts.n, goals)]
 
 
+def test_part_of_the_estimate_may_be_that_of_the_history(monkeypatch):
+    parts = Parts(monkeypatch, share=0.25, windows=0.5)
+    consensus = parts.find()
+    (*_, observation), (*_, history) = parts.results[0], parts.results[4]
+    assert consensus.view == HISTORY
+    assert consensus.opinions.keys() == {OBSERVATION, STEP}
+    scores = 0.25 * history.scores + 0.75 * observation.scores
+    delta = 0.25 * parts.delta[4] + 0.75 * parts.delta[0]
+    changes = parts.by_episode(delta, np.full((parts.n, 1), 0.5))
+    own, change = scores.mean(), changes.mean()
+    share = share_of_change(change, changes.std(ddof=1) / 4)
+    assert own == 0.25 * 3.0 + 0.75 * 11.0
+    assert consensus.value == pytest.approx(own + share * change)
+    assert consensus.scores == pytest.approx(scores + share * changes)
+    assert consensus.plug_in == pytest.approx(0.25 * history.plug_in + 0.75 * observation.plug_in)
+    assert consensus.dispersion == pytest.approx(np.hypot(4.25, 0.75 * (11.0 - 3.0)))
+
+
 def test_features_by_hand_are_not_replaced_by_the_history(monkeypatch):
-    parts = Parts(monkeypatch, hides=True)
+    parts = Parts(monkeypatch, share=1.0)
     given = [
         replace(basis, view=replace(basis.view, name=GIVEN))
         for basis in parts.bases
@@ -440,7 +459,7 @@ def test_features_by_hand_are_not_replaced_by_the_history(monkeypatch):
 
 def test_every_view_is_corrected_by_its_own_windowed_ratios(monkeypatch):
     windows = np.linspace(0.5, 2.0, 40)
-    parts = Parts(monkeypatch, hides=False, windows=windows)
+    parts = Parts(monkeypatch, share=0.0, windows=windows)
     consensus = parts.find()
     steps = windows[:, None]
     changes = [parts.by_episode(parts.delta[k], steps) for k in range(5)]
@@ -461,7 +480,7 @@ def test_every_view_is_corrected_by_its_own_windowed_ratios(monkeypatch):
 
 
 def test_a_horizon_has_no_windowed_ratios(monkeypatch):
-    parts = Parts(monkeypatch, hides=False, windows=np.ones(40))
+    parts = Parts(monkeypatch, share=0.0, windows=np.ones(40))
     consensus = parts.find(horizon=3)
     assert (consensus.windowed, consensus.is_windowed, consensus.horizon) == (None, False, 3)
     assert "ratios" not in parts.calls
@@ -469,7 +488,7 @@ def test_a_horizon_has_no_windowed_ratios(monkeypatch):
 
 def test_features_by_hand_come_first(monkeypatch):
     """The estimate is of the first view."""
-    parts = Parts(monkeypatch, hides=False)
+    parts = Parts(monkeypatch, share=0.0)
     monkeypatch.setattr(module, "candidates", lambda *_: parts.bases[:2])
     monkeypatch.setattr(module, "shared_candidates", lambda *_, **__: [])
     seen = []

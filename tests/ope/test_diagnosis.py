@@ -192,6 +192,18 @@ def test_a_consensus_contradicts_the_estimate(sums, measured, horizon, is_main):
     assert evidence.units == f"{len(measured.rows)} episodes"
 
 
+def test_weights_that_lack_the_largest_ones_contradict_but_never_refuse(sums, measured):
+    others = consensus()
+    given = replace(measured, consensus=others, is_consensus=True, weighted=1000.0)
+    spread = measured.interval.error * math.sqrt(24)
+    alone = others.contradiction(measured.interval.value, 0.02 * spread)
+    for complete in (True, False):
+        one = diagnosed(sums, replace(given, weights_are_complete=complete))
+        assert one.gap.consensus == one.gap.value > 1.5 * 1000
+        expected = one.gap.consensus if complete else alone
+        assert one.verdict.evidence.refusing_gap == pytest.approx(expected)
+
+
 def test_what_the_history_corrects_is_part_of_the_gap_but_never_refuses(sums, measured):
     others = consensus(view=HISTORY, opinions={OBSERVATION: 103.0})
     one = diagnosed(sums, replace(measured, consensus=others, is_consensus=True))

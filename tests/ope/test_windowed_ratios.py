@@ -156,7 +156,7 @@ def windowed(log, features):
 @pytest.fixture
 def hides_nothing(monkeypatch):
     """Do not let the history lead, which would find the same errors."""
-    monkeypatch.setattr(consensus_of_candidates, "is_hidden", lambda *_: False)
+    monkeypatch.setattr(consensus_of_candidates, "share_of_history", lambda *_: 0.0)
 
 
 def test_an_error_common_to_all_bases_is_found_and_corrected(hides_nothing):

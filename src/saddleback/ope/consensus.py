@@ -40,7 +40,7 @@ from saddleback.ope.candidates import (
 from saddleback.ope.consensus_q import MIN_WEIGHT, ConsensusQ
 from saddleback.ope.episode_sample import EpisodeSample
 from saddleback.ope.fold_sums import Rows
-from saddleback.ope.hidden_state import is_hidden, relative_loss
+from saddleback.ope.hidden_state import relative_loss, share_of_history
 from saddleback.ope.marginal_dr import POOLING, RIDGES, Fits, fit_basis
 from saddleback.ope.shared_candidates import shared_candidates
 from saddleback.ope.windowed_ratios import share_of_change, windowed_weights
@@ -139,6 +139,22 @@ class Consensus:
             squares += sum((other - self.value) ** 2 for other in self.opinions.values())
             squares += OWN_SHARE * sum((own - self.value) ** 2 for own in self.separate.values())
         return CAUTION * float(np.sqrt(squares))
+
+    def mixed(self, other: Consensus, share: float) -> Consensus:
+        """Return the consensus with this share of its estimate, and the rest of another one.
+
+        What the other one changes counts as dispersion.
+        """
+        scores = share * self.scores + (1.0 - share) * other.scores
+        moved = (1.0 - share) * (self.value - other.value)
+        return replace(
+            self,
+            value=self.value - moved,
+            error=float(scores.std(ddof=1) / np.sqrt(len(scores))),
+            scores=scores,
+            plug_in=share * self.plug_in + (1.0 - share) * other.plug_in,
+            dispersion=float(np.hypot(self.dispersion, moved)),
+        )
 
     def changed(self, changes: FloatArray) -> Consensus:
         """Return the consensus with what windowed ratios change in each episode, [E].
@@ -271,11 +287,16 @@ def find_consensus(
         )
         residuals = _corrections(parts[OBSERVATION][1], parts[HISTORY][2], sample)
         by_history = parts[HISTORY][0]
-        if is_hidden(
+        share = share_of_history(
             residuals, parts[OBSERVATION][0].scores, by_history.scores, by_history.dispersion,
             relative_loss(history, observation, goals),
-        ):  # fmt: skip
+        )  # fmt: skip
+        if share:
             main = HISTORY
+        if 0.0 < share < 1.0:
+            mixed = by_history.mixed(parts[OBSERVATION][0], share)
+            delta = share * parts[HISTORY][1] + (1.0 - share) * parts[OBSERVATION][1]
+            parts[HISTORY] = mixed, delta, parts[HISTORY][2]
 
     def changes(delta: FloatArray, ratio: FloatArray) -> FloatArray | None:
         weights = windowed_weights(sample, target, gamma, ratio[:, 0])

@@ -170,6 +170,9 @@ class Measurements:
     no_agreement: str = "not available from statistics: evaluate the log itself"
     # Smaller distance to DR and WDR, if both are on one side of V̂, even if they are noisy.
     weighted: float = 0.0
+    # Whether the weights of DR and WDR have a mean near 1. If not, rare large ones are missing from
+    # the log, and what DR and WDR contradict is doubtful, but not refused.
+    weights_are_complete: bool = True
     # Whether they come from the log itself; without it the gap has an allowance.
     from_log: bool = False
     # The consensus of many candidate features, and whether it is V̂, not the closed form.
@@ -234,12 +237,15 @@ def diagnose(
         }
     spread = error * float(np.sqrt(episodes)) if baseline is None else baseline.spread
     hidden, balance = None, measured.mean_weight
+    opinion = None  # of a consensus on its own estimate, by evidence that can refuse it
     if others is not None and balance is None:
         besides = float(np.hypot(measured.weighted, NOISE * spread))
         contradiction = others.contradiction(value, besides)
         gap = replace(gap, consensus=contradiction, hidden=others.correction)
         hidden = others.hidden
-    opinion = gap.consensus if measured.is_consensus else None
+        if measured.is_consensus:
+            known = besides if measured.weights_are_complete else NOISE * spread
+            opinion = others.contradiction(value, known)
     refusing = replace(gap, hidden=None, consensus=opinion)
     checks = BANDIT_CHECKS if measured.is_bandit else CHECKS
     notes = NOTES | (CLOSED_FORM_NOTES if measured.is_consensus else {})

@@ -106,6 +106,11 @@ class Trajectories:
         """Effective sample size, in episodes."""
         return effective_sample_size(self.log_weights)
 
+    @property
+    def mean_weight(self) -> float:
+        """Mean of the episode weights: 1 up to noise, unless the log lacks rare large ones."""
+        return float(np.exp(np.minimum(self.log_weights, LARGE)).mean())
+
     @cached_property
     def k_hat(self) -> float:
         """Pareto k-hat of the episode weights."""

@@ -32,6 +32,9 @@ MAX_CELLS, MAX_PAIRS, ROWS_PER_PAIR = 64, 640, 40
 MIN_HEARD_ESS = 5.0
 """Effective episodes from which DR and WDR together are heard."""
 
+MIN_MEAN_WEIGHT = 0.5
+"""Mean weight of the episodes, which should be 1, from which they can refuse an estimate."""
+
 
 class EvidenceReducer:
     """Accumulates what the verdicts need from a second pass, given the solutions of the first."""
@@ -91,7 +94,11 @@ class EvidenceReducer:
             counts=target.counts,
             residual=residual,
         )  # fmt: skip
-        return replace(measured, weighted=distance_on_one_side(measured.interval.value, robust))
+        return replace(
+            measured,
+            weighted=distance_on_one_side(measured.interval.value, robust),
+            weights_are_complete=robust is None or robust.mean_weight >= MIN_MEAN_WEIGHT,
+        )
 
 
 class _TargetEvidence:

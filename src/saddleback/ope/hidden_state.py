@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from saddleback._typing import FloatArray
+from saddleback.ope.windowed_ratios import share_of_change
 
 SIGNIFICANT = 3.0
 """Standard errors from which duals that see the history contradict the observation."""
@@ -27,40 +28,51 @@ CONSTANT = 1e-12
 """Variance of a goal, relative to its mean square, up to which there is nothing to predict."""
 
 
-def is_hidden(
+def share_of_history(
     residuals: FloatArray,
     observation: FloatArray,
     history: FloatArray,
     dispersion: float,
     relative: float,
-) -> bool:
-    """Return whether the estimate should be that of the history.
+) -> float:
+    """Return the share of the estimate by the history; the rest is that by the observation.
 
     ``residuals`` are what duals that see the history find in each episode, [E]. ``observation`` and
     ``history`` are the scores of the two estimates, [E], with the ``dispersion`` of the latter, and
     ``relative`` is the loss of the history relative to that of the observation (`relative_loss`).
+    An imprecise estimate replaces the other one only as far as their difference is beyond noise.
 
     Examples
     --------
     >>> noise, none = np.array([-1.0, 1.0] * 50), np.zeros(100)
-    >>> is_hidden(noise, none, noise, 0.0, 1.0), is_hidden(1 + noise, none, noise, 0.0, 1.0)
-    (False, True)
-    >>> [is_hidden(noise, none, 0.25 + noise, 0.0, relative) for relative in (1.0, 0.4)]
-    [False, True]
+    >>> [share_of_history(mean + noise, none, noise, 0.0, 0.4) for mean in (0.0, 1.0)]
+    [0.0, 1.0]
+    >>> [share_of_history(noise, none, 0.25 + noise, 0.0, relative) for relative in (1.0, 0.4)]
+    [0.0, 1.0]
+    >>> round(share_of_history(1 + noise, 0.1 * noise, 0.4 + noise, 0.0, 0.9), 2)
+    0.8
     """
     if relative > WORSE:
-        return False
+        return 0.0
     changes = history - observation
-    predicts = relative < BETTER and dispersion <= abs(float(changes.mean())) / 2.0
-    precise = relative < CLEARLY or history.std() <= AS_PRECISE * observation.std()
-    clearly_better = predicts and bool(precise) and _in_errors(changes) > CHANGED
-    return clearly_better or _in_errors(residuals) > SIGNIFICANT
+    change, error = float(changes.mean()), _error(changes)
+    clearly = relative < CLEARLY or bool(history.std() <= AS_PRECISE * observation.std())
+    if relative < BETTER and clearly and dispersion <= abs(change) / 2.0:
+        if _in_errors(changes) > CHANGED:
+            return 1.0
+    if _in_errors(residuals) <= SIGNIFICANT:
+        return 0.0
+    return 1.0 if clearly else share_of_change(change, float(np.hypot(error, dispersion)))
+
+
+def _error(values: FloatArray) -> float:
+    """Return the standard error of the mean."""
+    return float(values.std(ddof=1) / np.sqrt(len(values)))
 
 
 def _in_errors(values: FloatArray) -> float:
     """Return the mean in standard errors."""
-    error = float(values.std(ddof=1) / np.sqrt(len(values)))
-    return float(abs(values.mean()) / max(error, 1e-300))
+    return float(abs(values.mean()) / max(_error(values), 1e-300))
 
 
 def relative_loss(history: FloatArray, observation: FloatArray, goals: FloatArray) -> float:
