@@ -13,6 +13,7 @@ import saddleback as sb
 from helpers.decision_logs import target
 from helpers.logs import columns
 from oracles.marginal_dr import weigh_views
+from saddleback.errors import InvalidParameter
 from saddleback.features import Monomials, Scaling
 from saddleback.log.target_policies import as_targets
 from saddleback.ope import consensus as module
@@ -435,6 +436,13 @@ def test_part_of_the_estimate_may_be_that_of_the_history(monkeypatch):
     assert consensus.scores == pytest.approx(scores + share * changes)
     assert consensus.plug_in == pytest.approx(0.25 * history.plug_in + 0.75 * observation.plug_in)
     assert consensus.dispersion == pytest.approx(np.hypot(4.25, 0.75 * (11.0 - 3.0)))
+
+
+def test_candidates_without_finite_estimates_are_an_error(monkeypatch):
+    parts = Parts(monkeypatch)
+    parts.sample = replace(parts.sample, rewards=np.full(parts.n, 1e300))
+    with pytest.raises(InvalidParameter, match="rewards are too large"), np.errstate(all="ignore"):
+        parts.find()
 
 
 def test_features_by_hand_are_not_replaced_by_the_history(monkeypatch):

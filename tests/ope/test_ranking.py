@@ -422,6 +422,14 @@ def test_a_ranking_of_costs_has_upper_bounds():
     assert (none.as_dict()["best"], none.as_dict()["upper"]) == (None, None)
 
 
+def test_bounds_in_the_table_claim_no_more_than_they_are():
+    for bound, text in ((0.996, "+0.99"), (-0.991, "−1.00"), (math.inf, "+inf")):
+        candidates = candidate_of(difference=0.75, bound=bound), candidate_of(bound=0.25)
+        assert ranking_of(*candidates)._table()[1][3] == text
+        of_costs = ranking_of(*candidates, costs=True)._table()[1][3]
+        assert of_costs == {"+": "−", "−": "+"}[text[0]] + text[1:]
+
+
 def test_the_answer_counts_what_is_better_or_not_reliable():
     def answer(*candidates, **options):
         return ranking_of(*candidates, **options).answer

@@ -26,6 +26,7 @@ import numpy as np
 
 from saddleback._progress import Progress
 from saddleback._typing import FloatArray, IntArray
+from saddleback.errors import InvalidParameter
 from saddleback.features import Features
 from saddleback.ope.backup_loss import common_goals, excess, value_range
 from saddleback.ope.candidates import (
@@ -272,6 +273,11 @@ def find_consensus(
     for basis, fitted in zip(bases, fits, strict=True):
         if fitted.penalties:
             by_view.setdefault(basis.view.name, []).append((basis, fitted))
+    if not by_view:
+        raise InvalidParameter(
+            "no candidate features give finite estimates: rewards are too large or too different "
+            "in size. Rescale them."
+        )
     parts, own_parts = {}, {}
     for view, own in by_view.items():
         seen = own

@@ -187,7 +187,10 @@ class Ranking(Tabular):
         places = self._places
         table = [("candidate", "value", "difference", self._side, "reliability")]
         for candidate in self.candidates:
-            bound = -candidate.bound if self.lower_is_better else candidate.bound
+            bound = candidate.bound
+            if math.isfinite(bound):  # claim no more than the bound
+                bound = math.floor(bound * 10.0**places) / 10.0**places
+            bound = -bound if self.lower_is_better else bound
             value, difference, limit = (
                 number(candidate.value, places), number(candidate.difference, places, sign=True),
                 number(bound, places, sign=True),
