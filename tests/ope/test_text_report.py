@@ -94,7 +94,7 @@ RESULTS = {
 
 
 @pytest.fixture(scope="module")
-def results():
+def results(known_opinions):
     """Evaluations of all sorts, each made once."""
     return {name: make() for name, make in RESULTS.items()}
 
