@@ -371,7 +371,7 @@ def test_poor_features_by_hand_are_contradicted():
 
 @pytest.mark.slow
 def test_neither_threads_nor_ids_nor_order_matter():
-    case = FAMILIES["double-integrator"].case("near", 1, 24)
+    case = FAMILIES["double-integrator"].case("near", 1, 12)
     log = {name: np.asarray(column) for name, column in case.log.items()}
     rng = np.random.default_rng(0)
     ids = log["episode_id"]
@@ -548,7 +548,7 @@ def test_the_sample_is_the_same_episodes_whatever_else_is_read():
 @pytest.mark.slow
 def test_control_variate_uses_all_episodes_of_a_larger_log(monkeypatch):
     module = importlib.import_module("saddleback.ope.evaluate")
-    case = FAMILIES["double-integrator"].case("near", 0, 60)
+    case = FAMILIES["double-integrator"].case("near", 0, 30)
     complete = sb.evaluate(case.as_log(), case.target, gamma=case.gamma)
     monkeypatch.setattr(module, "ESTIMATE_ROWS", case.as_log().rows // 2)
     part = sb.evaluate(case.as_log(), case.target, gamma=case.gamma)

@@ -120,7 +120,7 @@ def centred(obs, actions):
 """
 JOINT: dict = {"both": both}
 exec(JOINT_SOURCE, JOINT)
-CONTINUOUS = simulate(60, 8, noise=0.05, ends="terminated")
+CONTINUOUS = simulate(24, 6, noise=0.05, ends="terminated")
 
 
 def linear(obs):
