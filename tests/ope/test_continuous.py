@@ -253,7 +253,7 @@ def test_monte_carlo_error_is_in_the_interval():
 
 @pytest.mark.slow
 def test_horizon_of_a_noisy_problem():
-    data = simulate(200, 8, noise=0.05, seed=2)
+    data = simulate(80, 8, noise=0.05, seed=2)
     result = sb.evaluate(sb.Log(data), {"new": pair}, gamma=GAMMA, horizon=8, methods=[])
     truth = value(starts(data), NEW, SMALL, 0.05, 8).mean()
     low, high = result.verdicts[0].interval_with_gap
@@ -362,11 +362,11 @@ def test_pendulum():
 
 @pytest.mark.slow
 def test_order_of_episodes_and_names_of_columns_do_not_matter():
-    data = simulate(40, 6, noise=0.05)
+    data = simulate(24, 6, noise=0.05)
     options = {"gamma": GAMMA, "methods": []}
     policies = {"exact": pair, "drawn": Sampler(draw)}
     first = sb.evaluate(sb.Log(data), policies, **options)
-    back = np.concatenate([np.arange(240).reshape(40, 6)[k] for k in range(39, -1, -1)])
+    back = np.concatenate([np.arange(144).reshape(24, 6)[k] for k in range(23, -1, -1)])
     table = (
         pa.table(data)
         .take(back)
