@@ -244,6 +244,7 @@ def test_single_precision_of_every_form(rule):
     np.testing.assert_allclose(single.theta, double.theta, atol=1e-2 * np.abs(double.theta).max())
 
 
+@pytest.mark.slow
 def test_single_precision_by_request():
     car = problems.mountain_car()
     double, single = (

@@ -234,6 +234,7 @@ def test_estimates_contain_the_value_of_a_noisy_problem():
     assert abs(baseline.value - mu) < 3 * baseline.error
 
 
+@pytest.mark.slow
 def test_monte_carlo_error_is_in_the_interval():
     """Draws add noise to single episodes, and so to the standard error."""
     data, variances = simulate(60, 12), [2.0, 2.0]
@@ -380,6 +381,7 @@ def test_order_of_episodes_and_names_of_columns_do_not_matter():
         )
 
 
+@pytest.mark.slow
 def test_actions_far_from_the_logged_ones_are_refused():
     result = sb.evaluate(
         sb.Log(simulate(60, 6)), {"far": lambda obs: new(obs) + 9.0}, gamma=GAMMA, methods=[]
@@ -397,6 +399,7 @@ def test_densities_that_contradict_the_actions_are_refused():
         assert gates["PROPENSITIES"] == level
 
 
+@pytest.mark.slow
 def test_result_is_saved_and_shown():
     result = sb.evaluate(sb.Log(simulate(40, 6)), pair, gamma=GAMMA, path=True)
     assert "policy as evaluated: action_0 " in result.text

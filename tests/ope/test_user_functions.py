@@ -262,6 +262,7 @@ def test_a_policy_may_return_its_argument():
     assert np.isfinite(result.estimates[0].value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"features": "auto"}, {"horizon": 5}])
 @pytest.mark.parametrize("place", ["target 'new' policy", "features"])
 def test_a_function_that_changes_later_is_refused(place, options):
@@ -283,6 +284,7 @@ def test_a_function_that_changes_later_is_refused(place, options):
             evaluate()
 
 
+@pytest.mark.slow
 def test_policies_may_return_the_same_array_again():
     log, shared = sb.Log(LOG, segment=50), np.empty((len(LOG["reward"]), 3))
 
