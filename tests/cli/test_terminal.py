@@ -89,17 +89,20 @@ ANSWERED = ("evaluate", "evaluate, narrow", "rank", "explain", "explain, narrow"
 LONGEST = {40: 39, 80: 79, 160: 100}
 """Columns that text may fill, by the width of the terminal."""
 
-QUICK = ("check", "evaluate", "rank", "sweep")
-"""Cases that are part of the quick suite; they start a new interpreter."""
+FRESH = ("check", "evaluate", "rank", "sweep")
+"""Cases that start a new interpreter."""
+
+QUICK = "check"
+"""The case that is part of the quick suite."""
 
 
 @pytest.mark.parametrize(
     "name",
-    [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES],
+    [case if case == QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES],
 )
 def test_a_command_succeeds_and_leaves_the_terminal_clean(folder, name):
     words, width, environment, statuses = CASES[name]
-    session = in_terminal(*words, folder=folder, width=width, fresh=name in QUICK, **environment)
+    session = in_terminal(*words, folder=folder, width=width, fresh=name in FRESH, **environment)
     assert_clean(session, *statuses)
     assert session.flat
     if "NO_COLOR" in environment or environment.get("TERM") == "dumb":
@@ -161,7 +164,7 @@ def test_ctrl_c_ends_a_command_with_130_and_a_line(folder, name):
     study = (folder / "study.toml").read_text(encoding="utf-8")
     longer = study.replace("runs = 1", "runs = 200").replace("steps = 1000", "steps = 200_000")
     (folder / "long.toml").write_text(longer, encoding="utf-8")
-    session = in_terminal(*words, folder=folder, interrupt=after, fresh=name in QUICK)
+    session = in_terminal(*words, folder=folder, interrupt=after, fresh=name in FRESH)
     assert_clean(session, 130)
     assert message in session.flat
     assert "error" not in session.flat

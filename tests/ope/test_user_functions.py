@@ -158,7 +158,7 @@ def test_features_of_continuous_actions_may_return_one_array_again():
     assert (values[0], gaps[0]) == (values[1], gaps[1])
 
 
-@pytest.mark.parametrize("horizon", [None, 10])
+@pytest.mark.parametrize("horizon", [None, pytest.param(10, marks=pytest.mark.slow)])
 def test_features_of_continuous_actions_that_change_later_are_refused(horizon):
     calls, later = [], [np.inf]
 
