@@ -14,7 +14,10 @@ from helpers.docs_pages import blocks, commands, matches, run_python
 from helpers.pseudo_terminal import SEQUENCE, assert_clean, example_folder, in_terminal
 from saddleback.cli.group import COMMANDS
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX pseudo-terminals")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX pseudo-terminals"),
+    pytest.mark.slow,
+]
 
 README = Path(__file__).parents[2] / "README.md"
 JUDGED = (0, 3, 4)
@@ -92,14 +95,8 @@ LONGEST = {40: 39, 80: 79, 160: 100}
 FRESH = ("check", "evaluate", "rank", "sweep")
 """Cases that start a new interpreter."""
 
-QUICK = "check"
-"""The case that is part of the quick suite."""
 
-
-@pytest.mark.parametrize(
-    "name",
-    [case if case == QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES],
-)
+@pytest.mark.parametrize("name", CASES)
 def test_a_command_succeeds_and_leaves_the_terminal_clean(folder, name):
     words, width, environment, statuses = CASES[name]
     session = in_terminal(*words, folder=folder, width=width, fresh=name in FRESH, **environment)
@@ -124,7 +121,6 @@ def test_every_command_is_tried():
     assert {words[0] for words, *_ in CASES.values()} >= set(COMMANDS) - {"quickstart"}
 
 
-@pytest.mark.slow
 def test_the_bar_stays_on_one_line(folder):
     session = in_terminal("sweep", "study.toml", "--out", "line", folder=folder, width=80)
     drawn = [SEQUENCE.sub("", line) for line in re.split(r"[\r\n]", session.written)]
@@ -133,7 +129,6 @@ def test_the_bar_stays_on_one_line(folder):
     assert all(len(line) < 80 and re.search("sweep|starting", line) for line in bars)
 
 
-@pytest.mark.slow
 def test_the_verdict_is_coloured_by_its_outcome(folder):
     words = ["explain", "r.json"]
     shown = in_terminal(*words, folder=folder)
@@ -157,7 +152,6 @@ INTERRUPTED = {
 }  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", INTERRUPTED)
 def test_ctrl_c_ends_a_command_with_130_and_a_line(folder, name):
     words, after, message = INTERRUPTED[name]
@@ -172,7 +166,6 @@ def test_ctrl_c_ends_a_command_with_130_and_a_line(folder, name):
     assert session.seconds_after_interrupt < 15.0  # nothing that runs in threads is waited for
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("known_opinions")
 def test_the_readme_runs_as_printed(tmp_path, monkeypatch):
     """From top to bottom, commands in a terminal: the first makes the log that the rest read."""
