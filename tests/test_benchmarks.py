@@ -321,6 +321,7 @@ def test_compiled_functions_that_contain_another_file_are_compiled_afresh():
     assert mutants.compiled_dependents(source, report) == {report}
 
 
+@pytest.mark.slow
 def test_equivalent_mutants_are_mutants_of_the_code():
     reasons = mutants.equivalent_mutants(mutants.EQUIVALENT.read_text(encoding="utf-8"))
     assert all(reasons.values())

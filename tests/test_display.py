@@ -394,6 +394,7 @@ def test_a_ranking_draws_bounds_on_the_side_they_hold():
     assert "simultaneous 95% upper bounds of 3 candidates" in costs.get_title()
 
 
+@pytest.mark.slow
 def test_showing_results_loads_neither_matplotlib_nor_pandas():
     code = (
         "import sys, saddleback as sb\n"

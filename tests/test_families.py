@@ -11,7 +11,13 @@ import saddleback as sb
 
 ALL = FAMILIES | HELD_OUT
 
-every_family = pytest.mark.parametrize("family", ALL.values(), ids=list(ALL))
+every_family = pytest.mark.parametrize(
+    "family",
+    [
+        pytest.param(family, marks=[pytest.mark.slow] * name.startswith("icu"), id=name)
+        for name, family in ALL.items()
+    ],
+)
 
 
 def fresh_returns(task, policy, episodes, seed=12345):

@@ -72,6 +72,7 @@ def test_a_warning_that_is_always_there_tells_nothing():
     assert compare(Answer(value=2.0, notes=notes), reference) == Outcome.SILENT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "old", "new"), [
     (studies.STUDY, "seed = 7", "seed = 8"), (studies.FUNCTION_STUDY, "first = 7", "first = 8"),
 ])  # fmt: skip

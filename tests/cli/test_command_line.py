@@ -179,6 +179,7 @@ def test_messages_fit_80_columns_and_bad_input_exits_with_2(words, tmp_path, mon
     assert max(map(len, done.stderr.splitlines())) <= 80
 
 
+@pytest.mark.slow
 def test_answers_fit_80_columns(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     table = pa.table(synthetic_clinic.clinic(300, rng=0))
@@ -228,6 +229,7 @@ def test_too_little_memory_is_reported_in_a_sentence(sums, monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_files_are_written_though_nobody_reads_the_answer(sums, tmp_path):
     """As with ``saddleback evaluate … --save FILE | head -1``."""
     saved = tmp_path / "result.json"

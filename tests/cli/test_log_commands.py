@@ -245,6 +245,7 @@ def test_features_by_name(words, p, folder):
     assert f"p = {p}:" in output
 
 
+@pytest.mark.slow
 def test_discrete_states_are_recognised(tmp_path):
     problem = sb.problems.random_mdp(0.5, rng=0, termination=0.2)
     sb.collect(problem, episodes=300, rng=0, out=tmp_path / "finite.parquet")
@@ -254,6 +255,7 @@ def test_discrete_states_are_recognised(tmp_path):
     assert "OneHot(size=6)" in flat(output)
 
 
+@pytest.mark.slow
 def test_estimated_propensities_are_reported(folder, tmp_path):
     bare = pq.read_table(folder / "a.parquet").drop(["behavior_prob", "mu_0", "mu_1", "mu_2"])
     pq.write_table(bare, tmp_path / "bare.parquet")
@@ -324,6 +326,7 @@ def test_json_output_has_no_nan(folder):
     assert output["findings"][0]["code"] == "E190"
 
 
+@pytest.mark.slow
 def test_weighted_estimates_come_with_their_diagnostics(folder):
     words = ["--target", "pump:0.8", "--gamma", 0.99, *BOX]
     words += [w for name in ("is", "pdis", "wis", "pdwis", "dr", "wdr") for w in ("--method", name)]
@@ -351,6 +354,7 @@ gaussian = Gaussian(steady, [0.1, 0.2])
 """
 
 
+@pytest.mark.slow
 def test_continuous_actions(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "policy.py").write_text(CONTINUOUS)

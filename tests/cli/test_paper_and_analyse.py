@@ -116,7 +116,7 @@ def quick_run(tmp_path_factory):
     folder, kept = shared / "quick", shared / "quick.json"
     with contextlib.suppress(FileExistsError):
         folder.mkdir()
-        done = saddleback("paper", "all", "--quick", "--out", str(folder))
+        done = run_forked("paper", "all", "--quick", "--out", folder)
         output = {"status": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
         (shared / "quick.part").write_text(json.dumps(output))
         (shared / "quick.part").rename(kept)
@@ -195,6 +195,7 @@ def test_analyse(tmp_path):
         assert "smallest expected error after 1000 steps" in " ".join(done.stdout.split())
 
 
+@pytest.mark.slow
 def test_analyse_of_a_saved_system(tmp_path):
     problem = sb.problems.random_mdp(0.9, rng=0)
     system = sb.System.estimate(

@@ -14,7 +14,10 @@ from helpers.docs_pages import blocks, commands, matches, run_python
 from helpers.pseudo_terminal import SEQUENCE, assert_clean, example_folder, in_terminal
 from saddleback.cli.group import COMMANDS
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX pseudo-terminals")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX pseudo-terminals"),
+    pytest.mark.slow,
+]
 
 README = Path(__file__).parents[2] / "README.md"
 JUDGED = (0, 3, 4)
@@ -89,17 +92,14 @@ ANSWERED = ("evaluate", "evaluate, narrow", "rank", "explain", "explain, narrow"
 LONGEST = {40: 39, 80: 79, 160: 100}
 """Columns that text may fill, by the width of the terminal."""
 
-QUICK = ("check", "evaluate", "rank", "sweep")
-"""Cases that are part of the quick suite; they start a new interpreter."""
+FRESH = ("check", "evaluate", "rank", "sweep")
+"""Cases that start a new interpreter."""
 
 
-@pytest.mark.parametrize(
-    "name",
-    [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES],
-)
+@pytest.mark.parametrize("name", CASES)
 def test_a_command_succeeds_and_leaves_the_terminal_clean(folder, name):
     words, width, environment, statuses = CASES[name]
-    session = in_terminal(*words, folder=folder, width=width, fresh=name in QUICK, **environment)
+    session = in_terminal(*words, folder=folder, width=width, fresh=name in FRESH, **environment)
     assert_clean(session, *statuses)
     assert session.flat
     if "NO_COLOR" in environment or environment.get("TERM") == "dumb":
@@ -121,7 +121,6 @@ def test_every_command_is_tried():
     assert {words[0] for words, *_ in CASES.values()} >= set(COMMANDS) - {"quickstart"}
 
 
-@pytest.mark.slow
 def test_the_bar_stays_on_one_line(folder):
     session = in_terminal("sweep", "study.toml", "--out", "line", folder=folder, width=80)
     drawn = [SEQUENCE.sub("", line) for line in re.split(r"[\r\n]", session.written)]
@@ -130,7 +129,6 @@ def test_the_bar_stays_on_one_line(folder):
     assert all(len(line) < 80 and re.search("sweep|starting", line) for line in bars)
 
 
-@pytest.mark.slow
 def test_the_verdict_is_coloured_by_its_outcome(folder):
     words = ["explain", "r.json"]
     shown = in_terminal(*words, folder=folder)
@@ -154,14 +152,13 @@ INTERRUPTED = {
 }  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", INTERRUPTED)
 def test_ctrl_c_ends_a_command_with_130_and_a_line(folder, name):
     words, after, message = INTERRUPTED[name]
     study = (folder / "study.toml").read_text(encoding="utf-8")
     longer = study.replace("runs = 1", "runs = 200").replace("steps = 1000", "steps = 200_000")
     (folder / "long.toml").write_text(longer, encoding="utf-8")
-    session = in_terminal(*words, folder=folder, interrupt=after, fresh=name in QUICK)
+    session = in_terminal(*words, folder=folder, interrupt=after, fresh=name in FRESH)
     assert_clean(session, 130)
     assert message in session.flat
     assert "error" not in session.flat
@@ -169,7 +166,6 @@ def test_ctrl_c_ends_a_command_with_130_and_a_line(folder, name):
     assert session.seconds_after_interrupt < 15.0  # nothing that runs in threads is waited for
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("known_opinions")
 def test_the_readme_runs_as_printed(tmp_path, monkeypatch):
     """From top to bottom, commands in a terminal: the first makes the log that the rest read."""

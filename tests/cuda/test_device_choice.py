@@ -47,6 +47,7 @@ def study(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_metrics_of_the_user_are_computed_on_the_host(emulated):
     metrics = {
         "largest": lambda theta: np.abs(theta).max(axis=-1),

@@ -62,6 +62,7 @@ def test_room_is_added_where_many_entries_of_a_trace_are_recorded(monkeypatch):
         assert_same(expected, run)
 
 
+@pytest.mark.slow
 def test_single_precision():
     for expected, run in compare("MountainCar, tiles", dtype="float32", alpha=1e-3, beta=1e-3):
         assert run.theta.dtype == np.float32

@@ -390,13 +390,13 @@ def test_slices_of_experience_can_be_joined():
 @pytest.mark.parametrize("name", ["GES", "GQ", "TDRC", "ExpectedSarsa"])
 def test_results_do_not_depend_on_threads_and_blocks(name, monkeypatch):
     problem = problem_for(name, seed=31)
-    settings = dict(alpha=np.geomspace(1e-3, 2.0, 21), beta=0.05, steps=150, rng=4)
+    settings = dict(alpha=np.geomspace(1e-3, 2.0, 21), beta=0.05, steps=70, rng=4)
     one, two, five = (
         learn(rule_named(name, 0.7), problem, **settings, threads=n) for n in (1, 2, 5)
     )
     monkeypatch.setattr("saddleback.engine.chunking.CHUNK", 13)
     chunked = learn(rule_named(name, 0.7), problem, **settings, threads=3, record=17)
-    queued = learn(rule_named(name, 0.7), problem, **settings, threads=3, record=150)
+    queued = learn(rule_named(name, 0.7), problem, **settings, threads=3, record=70)
     for other in (two, five, chunked, queued):
         assert np.array_equal(one.theta, other.theta)
         assert np.array_equal(one.omega, other.omega)

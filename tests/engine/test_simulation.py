@@ -204,7 +204,7 @@ def test_colliding_hashed_tiles_add_up():
     for row, counted in zip(index, value, strict=True):
         assert len(set(row[counted > 0])) == (counted > 0).sum() == len(set(row))
     high_dimensional = Tiles((0.0,) * 12, (1.0,) * 12, bins=8, tilings=8, table=10**6)
-    spread = high_dimensional(np.random.default_rng(2).uniform(size=(2000, 12)))
+    spread = high_dimensional(np.random.default_rng(2).uniform(size=(400, 12)))
     assert len(np.unique(spread)) > 0.98 * spread.size
 
 
@@ -244,6 +244,7 @@ def test_single_precision_of_every_form(rule):
     np.testing.assert_allclose(single.theta, double.theta, atol=1e-2 * np.abs(double.theta).max())
 
 
+@pytest.mark.slow
 def test_single_precision_by_request():
     car = problems.mountain_car()
     double, single = (

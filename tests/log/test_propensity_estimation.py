@@ -99,6 +99,7 @@ def steps(observations):
     return np.hstack([first, 1 - first])
 
 
+@pytest.mark.slow
 def test_boosted_trees_recover_a_policy_with_corners():
     seen = np.random.default_rng(3).normal(size=(8000, 2))
     log = Log(follow_policy(steps, seen))
@@ -146,6 +147,7 @@ def test_an_action_of_a_single_episode_keeps_a_positive_propensity(states):
         assert not log.summary().errors
 
 
+@pytest.mark.slow
 def test_actions_never_taken_have_probability_zero(states):
     states = states[:2000]
     log = Log(follow_policy(finite, states), actions=["a", "b", "c", "d"])

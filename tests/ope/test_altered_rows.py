@@ -115,6 +115,7 @@ def test_dropped_episodes_and_resets():
     assert sb.Log(resets, drop_autoreset=True).summary().altered.reset_rows == 6
 
 
+@pytest.mark.slow
 def test_rewards_that_are_filled_in():
     """Rewards of 0 where 30% are missing were usable; those before the end are 0 by intention."""
     data = walk()

@@ -65,6 +65,7 @@ def test_ids_change_no_statistics(kind):
     np.testing.assert_array_equal(one.episodes, other.episodes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LOGS)
 def test_the_order_of_episodes_changes_only_rounding(kind):
     data, policy, features = LOGS[kind]

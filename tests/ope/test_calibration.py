@@ -42,6 +42,7 @@ def gate(log, pi, code="PROPENSITIES"):
     return next(item for item in result.verdicts[0].gates if item.code == code)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("full_mu", [True, False])
 @pytest.mark.parametrize(
     ("mu", "pi"),

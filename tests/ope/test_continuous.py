@@ -234,6 +234,7 @@ def test_estimates_contain_the_value_of_a_noisy_problem():
     assert abs(baseline.value - mu) < 3 * baseline.error
 
 
+@pytest.mark.slow
 def test_monte_carlo_error_is_in_the_interval():
     """Draws add noise to single episodes, and so to the standard error."""
     data, variances = simulate(60, 12), [2.0, 2.0]
@@ -253,7 +254,7 @@ def test_monte_carlo_error_is_in_the_interval():
 
 @pytest.mark.slow
 def test_horizon_of_a_noisy_problem():
-    data = simulate(200, 8, noise=0.05, seed=2)
+    data = simulate(80, 8, noise=0.05, seed=2)
     result = sb.evaluate(sb.Log(data), {"new": pair}, gamma=GAMMA, horizon=8, methods=[])
     truth = value(starts(data), NEW, SMALL, 0.05, 8).mean()
     low, high = result.verdicts[0].interval_with_gap
@@ -362,11 +363,11 @@ def test_pendulum():
 
 @pytest.mark.slow
 def test_order_of_episodes_and_names_of_columns_do_not_matter():
-    data = simulate(40, 6, noise=0.05)
+    data = simulate(24, 6, noise=0.05)
     options = {"gamma": GAMMA, "methods": []}
     policies = {"exact": pair, "drawn": Sampler(draw)}
     first = sb.evaluate(sb.Log(data), policies, **options)
-    back = np.concatenate([np.arange(240).reshape(40, 6)[k] for k in range(39, -1, -1)])
+    back = np.concatenate([np.arange(144).reshape(24, 6)[k] for k in range(23, -1, -1)])
     table = (
         pa.table(data)
         .take(back)
@@ -380,6 +381,7 @@ def test_order_of_episodes_and_names_of_columns_do_not_matter():
         )
 
 
+@pytest.mark.slow
 def test_actions_far_from_the_logged_ones_are_refused():
     result = sb.evaluate(
         sb.Log(simulate(60, 6)), {"far": lambda obs: new(obs) + 9.0}, gamma=GAMMA, methods=[]
@@ -397,6 +399,7 @@ def test_densities_that_contradict_the_actions_are_refused():
         assert gates["PROPENSITIES"] == level
 
 
+@pytest.mark.slow
 def test_result_is_saved_and_shown():
     result = sb.evaluate(sb.Log(simulate(40, 6)), pair, gamma=GAMMA, path=True)
     assert "policy as evaluated: action_0 " in result.text

@@ -92,6 +92,7 @@ def test_an_estimate_without_variance_rests_on_no_episode():
     assert gate.sentence.endswith("of 20 blocks of episodes")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("long", "level"), [(600, "usable"), (3000, "doubtful"), (60_000, "refused")]
 )

@@ -73,6 +73,7 @@ def test_evidence_does_not_depend_on_threads():
     assert one == two
 
 
+@pytest.mark.slow
 def test_evidence_does_not_depend_on_other_methods_or_targets():
     """The λ path, another method or another target do not change a verdict."""
     log = sb.Log(mixed(5))
@@ -90,6 +91,7 @@ def test_evidence_does_not_depend_on_other_methods_or_targets():
             ), name
 
 
+@pytest.mark.slow
 def test_constant_rewards_are_not_refused():
     """Always 1, without end: rounding is no reason to call 1/(1 − γ) impossible."""
     for gamma in (0.9, 0.95, 0.99, 0.7):

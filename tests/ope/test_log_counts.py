@@ -146,6 +146,7 @@ def test_a_time_limit_that_is_part_of_the_task_terminates():
     assert counts.truncated_weight[0] == 0.0
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=8), st.integers(1, 15))
 @settings(deadline=None, max_examples=40)
 def test_lengths_do_not_depend_on_segmentation(lengths, segment):

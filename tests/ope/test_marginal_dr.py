@@ -318,6 +318,7 @@ def test_candidates_that_diverge_over_a_long_task_are_left_out_without_a_warning
     assert fits.finite().penalties == [(1.0, 10.0)]
 
 
+@pytest.mark.slow
 def test_consensus_estimates_the_exact_value_of_a_chain():
     case = FAMILIES["graph"].case("near", 3, 2000)
     result = sb.evaluate(case.as_log(), case.target, gamma=case.gamma)
@@ -327,6 +328,7 @@ def test_consensus_estimates_the_exact_value_of_a_chain():
     assert verdict.low < verdict.value < verdict.high
 
 
+@pytest.mark.slow
 def test_horizon_limits_the_value_of_a_task_without_end():
     """A reward of 1 at each step: the value of H steps is H."""
     data = columns([6] * 60, "truncated", d=3) | {"reward": np.ones(360)}
@@ -340,6 +342,7 @@ def test_horizon_limits_the_value_of_a_task_without_end():
         sb.evaluate(sb.Log(data), target, gamma=1.0, horizon=5)
 
 
+@pytest.mark.slow
 def test_horizon_with_too_many_features_is_refused():
     with pytest.raises(InvalidParameter, match="at most 2,000 features"):
         sb.evaluate(sb.Log(mixed(1)), target, gamma=0.9, horizon=40, features="hash:1000")
@@ -371,7 +374,7 @@ def test_poor_features_by_hand_are_contradicted():
 
 @pytest.mark.slow
 def test_neither_threads_nor_ids_nor_order_matter():
-    case = FAMILIES["double-integrator"].case("near", 1, 24)
+    case = FAMILIES["double-integrator"].case("near", 1, 12)
     log = {name: np.asarray(column) for name, column in case.log.items()}
     rng = np.random.default_rng(0)
     ids = log["episode_id"]
@@ -548,7 +551,7 @@ def test_the_sample_is_the_same_episodes_whatever_else_is_read():
 @pytest.mark.slow
 def test_control_variate_uses_all_episodes_of_a_larger_log(monkeypatch):
     module = importlib.import_module("saddleback.ope.evaluate")
-    case = FAMILIES["double-integrator"].case("near", 0, 60)
+    case = FAMILIES["double-integrator"].case("near", 0, 30)
     complete = sb.evaluate(case.as_log(), case.target, gamma=case.gamma)
     monkeypatch.setattr(module, "ESTIMATE_ROWS", case.as_log().rows // 2)
     part = sb.evaluate(case.as_log(), case.target, gamma=case.gamma)

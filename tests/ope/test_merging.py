@@ -44,6 +44,7 @@ def of_episodes(data, which):
     return {k: v[np.isin(data["episode_id"], ids[which])] for k, v in data.items()}
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.integers(0, 3), min_size=18, max_size=18))
 def test_merged_parts_equal_the_complete_log(complete, owner):

@@ -237,6 +237,7 @@ def test_real_observations_need_features_that_tell_states_apart():
         model_return_distribution(log, policy, gamma=0.9, features=many)
 
 
+@pytest.mark.slow
 def test_an_evaluation_says_why_there_is_none(tmp_path):
     rows, _ = simulate(MU, 60, 0.9, seed=7)
     rows["obs_0"] = rows["obs_0"] + np.random.default_rng(0).uniform(0.0, 0.5, len(rows["obs_0"]))

@@ -52,6 +52,7 @@ def evaluate_candidates(log, candidates, **options):
     return sb.evaluate(log, candidates, features=OneHot(size), gamma=GAMMA, **options)
 
 
+@pytest.mark.slow
 def test_the_best_candidate_ranks_first_and_others_do_not_beat():
     log, candidates, truth = small(3000)
     ranking = rank(evaluate_candidates(log, candidates))
@@ -67,6 +68,7 @@ def test_the_best_candidate_ranks_first_and_others_do_not_beat():
         assert candidate.bound < truth[candidate.name] < candidate.bound + 1.0
 
 
+@pytest.mark.slow
 def test_a_table_that_fits_stays_one_and_a_wider_one_is_stacked():
     log, candidates, _ = small(300)
     ranking = rank(evaluate_candidates(log, candidates, methods=()))
@@ -155,6 +157,7 @@ def test_a_number_can_replace_the_baseline():
     assert (ranking.baseline, ranking.of) == (-100.0, "as given")
 
 
+@pytest.mark.slow
 def test_rankings_without_verdicts_or_with_bad_alpha_are_rejected():
     log, candidates, _ = small(200)
     result = evaluate_candidates(log, candidates)

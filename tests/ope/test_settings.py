@@ -56,6 +56,7 @@ def test_a_ridge_widens_the_interval_and_is_refused_where_it_moves_the_estimate(
                 assert verdict.improvement.low < plain.improvement.low
 
 
+@pytest.mark.slow
 def test_the_shift_by_a_ridge_is_the_change_of_the_solution(log, statistics):
     verdict = verdict_of(log, ridge=0.1)
     start = statistics.start("new")

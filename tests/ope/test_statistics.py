@@ -196,7 +196,7 @@ def test_split_episodes_are_joined_when_files_are_read_together(step, tmp_path):
 
 @pytest.mark.kernel
 def test_several_rules_and_targets_at_once_equal_one_by_one():
-    data = mixed(seed=8)
+    data = columns([1, 6, 3, 1, 7, 12], [*ENDS, *ENDS], seed=8)
     policies = {"mine": target, "all": "uniform", "one": "always:1"}
     for values in ("action", "state"):
         rules = [rule for rule, kind, _ in RULES.values() if kind == values]

@@ -1,5 +1,7 @@
 """A fixed data set: its samples against plain sums, SVRG against a direct solve."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -139,12 +141,17 @@ def test_plain_steps_converge_linearly(gamma, lam):
     assert residuals[-1] <= 1e-10
 
 
+@cache
+def random_samples(p):
+    problem = problems.random_mdp(rng=3, states=2 * p, features=p)
+    return Samples.of(*logged(problem, GES(0.4), 10_000, 0))
+
+
 @pytest.mark.parametrize("ridge", [0.0, 0.3])
 @pytest.mark.parametrize("memory", [0, 20])
 @pytest.mark.parametrize("p", [20, 40])
 def test_random_problems(p, memory, ridge):
-    problem = problems.random_mdp(rng=3, states=2 * p, features=p)
-    samples = Samples.of(*logged(problem, GES(0.4), 10_000, 0))
+    samples = random_samples(p)
     A, b, _ = sums(samples, ridge)
     solution = solve(samples, rng=1, memory=memory, ridge=ridge)
     assert solution.outcome == "ok"

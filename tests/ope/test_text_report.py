@@ -94,9 +94,15 @@ RESULTS = {
 
 
 @pytest.fixture(scope="module")
-def results():
-    """Evaluations of all sorts, each made once."""
-    return {name: make() for name, make in RESULTS.items()}
+def results(known_opinions):
+    """Evaluations of all sorts, each made once, when a test asks for it."""
+
+    class Results(dict):
+        def __missing__(self, name):
+            self[name] = RESULTS[name]()
+            return self[name]
+
+    return Results()
 
 
 @pytest.mark.parametrize("name", RESULTS)
@@ -236,7 +242,7 @@ def test_a_doubtful_answer_is_inconclusive():
 
 @pytest.mark.parametrize("width", [40, 79, 100])
 def test_text_fits_its_width(results, width):
-    for result in results.values():
+    for result in map(results.__getitem__, RESULTS):
         text = format_result_verbose(result.as_dict(), width)
         assert all(len(line) <= width for line in text.splitlines())
 

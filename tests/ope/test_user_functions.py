@@ -120,7 +120,7 @@ def centred(obs, actions):
 """
 JOINT: dict = {"both": both}
 exec(JOINT_SOURCE, JOINT)
-CONTINUOUS = simulate(60, 8, noise=0.05, ends="terminated")
+CONTINUOUS = simulate(24, 6, noise=0.05, ends="terminated")
 
 
 def linear(obs):
@@ -158,7 +158,7 @@ def test_features_of_continuous_actions_may_return_one_array_again():
     assert (values[0], gaps[0]) == (values[1], gaps[1])
 
 
-@pytest.mark.parametrize("horizon", [None, 10])
+@pytest.mark.parametrize("horizon", [None, pytest.param(10, marks=pytest.mark.slow)])
 def test_features_of_continuous_actions_that_change_later_are_refused(horizon):
     calls, later = [], [np.inf]
 
@@ -262,6 +262,7 @@ def test_a_policy_may_return_its_argument():
     assert np.isfinite(result.estimates[0].value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"features": "auto"}, {"horizon": 5}])
 @pytest.mark.parametrize("place", ["target 'new' policy", "features"])
 def test_a_function_that_changes_later_is_refused(place, options):
@@ -283,6 +284,7 @@ def test_a_function_that_changes_later_is_refused(place, options):
             evaluate()
 
 
+@pytest.mark.slow
 def test_policies_may_return_the_same_array_again():
     log, shared = sb.Log(LOG, segment=50), np.empty((len(LOG["reward"]), 3))
 

@@ -136,6 +136,7 @@ def test_there_are_none_without_propensities():
     assert consensus.windowed is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", [None, "polynomial:1"])
 def test_there_are_none_of_estimated_propensities(features, tmp_path):
     """Nor if they were written to a file: their errors would pass for those of the estimate."""

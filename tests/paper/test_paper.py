@@ -108,6 +108,7 @@ def test_episodes_are_recorded_at_checkpoints_of_the_same_spacing():
     assert [case.points for case in car.cases] == [(0, 8, 32, 72, 128, 200)] * 2
 
 
+@pytest.mark.slow
 def test_the_studies_of_the_paper_are_ordinary_studies(tmp_path):
     """`saddleback sweep` runs the files themselves."""
     for path in STUDIES.glob("*.toml"):
@@ -311,6 +312,7 @@ def test_results_are_read_once_until_they_change(tmp_path, monkeypatch):
 # Theorem 1 and Table 1.
 
 
+@pytest.mark.slow
 def test_growth_of_iterates_has_the_sign_of_the_spectrum(tmp_path):
     options = Options(tmp_path)
     comparison.compute("theorem1", options)
@@ -331,6 +333,7 @@ def test_table_1_prints_one_matrix_that_is_not_the_rules():
     np.testing.assert_allclose(read, A, atol=6e-4)
 
 
+@pytest.mark.slow
 def test_the_fair_version_of_table_1_is_at_least_as_good(tmp_path):
     options = Options(tmp_path, quick=True, runs=1)
     table1.run(options)

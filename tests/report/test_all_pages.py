@@ -103,6 +103,7 @@ def test_the_theme_changes_by_keyboard_and_print_is_light(visit, pages, name):
         assert not page.locator("#metric").is_visible()
 
 
+@pytest.mark.slow  # the pages are made
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_are_small_and_load_nothing(pages, name):
     text = pages[name].read_text(encoding="utf-8")

@@ -215,6 +215,7 @@ def test_versions_of_a_rule_in_a_file_are_not_mixed(tmp_path, old, new):
         one.merge(two)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_rules_in_a_file_reach_another_process(tmp_path, monkeypatch):
     paths = files(tmp_path / "a")

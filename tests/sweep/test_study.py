@@ -81,6 +81,7 @@ def test_tasks_cover_every_run_rule_and_alpha_once(rules, counts, runs, alphas, 
         assert part.size <= share or (runs_, len(inside), alphas_) == (1, 1, 1)
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_task_size_or_workers(tmp_path):
     path = write_study(tmp_path)
     rows = run_study_rows(path, tmp_path / "whole", workers=1)

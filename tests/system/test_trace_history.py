@@ -23,7 +23,9 @@ def few_ratios(termination):
 
 
 @pytest.mark.parametrize("termination", [0.0, 0.2])
-@pytest.mark.parametrize("cap", [1.0, 3.0, 8.0])
+@pytest.mark.parametrize(
+    "cap", [1.0, *(pytest.param(c, marks=pytest.mark.slow) for c in (3.0, 8.0))]
+)
 def test_few_products_give_the_exact_system(cap, termination):
     problem = few_ratios(termination)
     mdp = problem.mdp

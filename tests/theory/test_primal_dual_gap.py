@@ -42,6 +42,7 @@ def test_proposition_1(seed):
     assert system.mspbe(system.fixed_point) <= system.mspbe(theta)
 
 
+@pytest.mark.slow
 def test_the_gap_is_what_an_optimiser_finds():
     system = System.exact(problems.random_mdp(0.9, rng=5, features=2), sb.GES(0.2))
     rng = np.random.default_rng(0)
