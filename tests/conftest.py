@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.opinions import know_opinions
+from helpers.opinions import know_opinions, use_few_candidates
 
 MARKS = {"browser": pytest.mark.browser, "dask": pytest.mark.cluster}
 """Marks of tests that use a fixture."""
@@ -127,6 +127,14 @@ def shared_folder(tmp_path_factory):
     """A folder that the workers of the suite share: the one above their own."""
     base = tmp_path_factory.getbasetemp()
     return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+@pytest.fixture(scope="module")
+def few_candidates():
+    """Find the consensus of a few candidates: its value does not matter to these tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        use_few_candidates(patch)
+        yield
 
 
 @pytest.fixture(scope="module")

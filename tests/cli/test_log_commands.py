@@ -14,6 +14,8 @@ import saddleback as sb
 from helpers.linear_quadratic import simulate
 from saddleback.cli.group import group
 
+pytestmark = pytest.mark.usefixtures("few_candidates")
+
 CAR = sb.problems.mountain_car()
 BOX = ["--features", "tiles:4x2", "--low=-1.2,-0.07", "--high=0.6,0.07"]
 """Few tiles, for speed: a command takes a fifth of a second instead of two."""

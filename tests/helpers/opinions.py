@@ -47,3 +47,28 @@ def know_opinions(patch, folder):
     module = importlib.import_module("saddleback.ope.sample_consensus")
     patch.setattr(module, "find_consensus", find_once(module.find_consensus, folder))
     patch.setenv(FOLDER, str(folder))
+
+
+def one_of_each_kind(bases):
+    """Return the last basis of each kind on each view."""
+    return list({(basis.view.name, *basis.kind): basis for basis in bases}.values())
+
+
+def use_few_candidates(patch):
+    """Try one basis of each kind where the values of a consensus do not matter."""
+    consensus, samples = (
+        importlib.import_module(f"saddleback.ope.{name}")
+        for name in ("consensus", "sample_consensus")
+    )
+
+    def few(function):
+        return lambda *options, **others: one_of_each_kind(function(*options, **others))
+
+    for name in ("candidates", "shared_candidates"):
+        patch.setattr(consensus, name, few(getattr(consensus, name)))
+
+    def find(*arguments, bases=None, **options):
+        chosen = None if bases is None else one_of_each_kind(bases)
+        return consensus.find_consensus(*arguments, bases=chosen, **options)
+
+    patch.setattr(samples, "find_consensus", find)

@@ -16,7 +16,7 @@ from saddleback.log.altered_rows import AlteredRows
 from saddleback.ope import evaluate_statistics, load_statistics, save_statistics
 from saddleback.report import evaluation_page
 
-pytestmark = pytest.mark.usefixtures("known_opinions")
+pytestmark = pytest.mark.usefixtures("few_candidates")
 
 ACTIONS = ["left", "right"]
 STOPS = "stop without a flag: treated as truncated"

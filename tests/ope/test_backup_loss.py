@@ -207,7 +207,9 @@ def test_the_history_does_not_lead_where_its_estimate_is_imprecise():
     arguments = {"residuals": noise, "observation": 0.4 * noise, "history": history}
     assert not share_of_history(**arguments, dispersion=0.0, relative=0.9)
     assert share_of_history(**arguments, dispersion=0.0, relative=0.4)
-    assert share_of_history(**arguments | {"history": 0.5 + 0.7 * noise}, dispersion=0.0, relative=0.9)
+    assert share_of_history(
+        **arguments | {"history": 0.5 + 0.7 * noise}, dispersion=0.0, relative=0.9
+    )
     assert share_of_history(**arguments, dispersion=0.2, relative=0.4)
     assert not share_of_history(**arguments, dispersion=0.3, relative=0.4)
 

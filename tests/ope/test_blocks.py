@@ -12,6 +12,8 @@ from helpers.logs import columns
 from helpers.verdicts import TARGET, walk_log
 from saddleback.log.episode_hashes import BlockNumbers
 
+pytestmark = pytest.mark.usefixtures("few_candidates")
+
 DATA = columns([7] * 50 + [3] * 50, "terminated", seed=4)
 THREE_COLUMNS = columns(
     [7] * 50 + [3] * 50, "terminated", d=3, seed=4

@@ -20,6 +20,8 @@ from helpers.verdicts import (
 from saddleback.errors import InvalidParameter, SaddlebackError
 from saddleback.features import Custom, Fourier, OneHot
 
+pytestmark = pytest.mark.usefixtures("few_candidates")
+
 
 def two_arms(more=2.0, n=2000):
     """The second action brings more than the first."""

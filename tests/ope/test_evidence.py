@@ -21,6 +21,8 @@ from helpers.logs import columns, mixed
 from saddleback.features import Custom, Identity, OneHot
 from saddleback.ope.evidence_from_log import EvidenceReducer, _agreement, distance_on_one_side
 
+pytestmark = pytest.mark.usefixtures("few_candidates")
+
 
 def test_evidence_equals_its_parts():
     """With truncated episodes, and features that do not distinguish states."""

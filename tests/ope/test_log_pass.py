@@ -18,6 +18,8 @@ from saddleback.log.reader import LogReader
 from saddleback.ope.cumulative_weights import CumulativeWeights
 from saddleback.ope.log_pass import read_log
 
+pytestmark = pytest.mark.usefixtures("few_candidates")
+
 METHODS = ["is", "pdis", "wis", "pdwis", "dr", "wdr", "fqe"]
 TARGETS = {"one": target, "other": always(0.2, 0.3, 0.5)}
 

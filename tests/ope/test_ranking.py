@@ -25,7 +25,7 @@ from saddleback.problems.synthetic_clinic import DOSES, SIGNS, clinic, earlier, 
 
 GAMMA = 0.8
 
-pytestmark = pytest.mark.usefixtures("known_opinions")
+pytestmark = pytest.mark.usefixtures("few_candidates")
 
 
 def small(episodes, seed=0, limit=None):

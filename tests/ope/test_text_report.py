@@ -94,7 +94,7 @@ RESULTS = {
 
 
 @pytest.fixture(scope="module")
-def results(known_opinions):
+def results(few_candidates):
     """Evaluations of all sorts, each made once, when a test asks for it."""
 
     class Results(dict):

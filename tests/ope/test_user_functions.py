@@ -14,6 +14,8 @@ from saddleback.cli.group import group
 from saddleback.errors import InvalidParameter, SaddlebackError
 from saddleback.features import Active, Custom, Polynomial
 
+pytestmark = pytest.mark.usefixtures("few_candidates")
+
 LOG = columns([5] * 60, "terminated", seed=1)
 BOX = Polynomial((-4.0, -4.0), (4.0, 4.0), 1)
 OPTIONS = {"gamma": 0.9, "methods": []}

@@ -65,7 +65,7 @@ def evil_log():
 
 
 @pytest.fixture(scope="module")
-def results(known_opinions):
+def results(few_candidates):
     walk = sb.problems.random_walk(0.9, target_right=0.6)
     features = sb.features.OneHot(walk.mdp.n_states)
     log = sb.collect(walk, episodes=400, rng=0)
