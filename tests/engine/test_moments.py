@@ -53,8 +53,8 @@ def test_moments_of_blocks_are_those_of_their_episodes(p, active, cuts):
     for begin, end in itertools.pairwise(bounds):
         part, own = stream.part(begin, end), starts[begin:end]
         firsts = np.flatnonzero(own) if own[0] else np.append(0, np.flatnonzero(own))
-        goes_on = end < 90 and not starts[end]
-        moments.add(part, own, block[begin + firsts], continues=goes_on)
+        unfinished = end < 90 and not starts[end]
+        moments.add(part, own, block[begin + firsts], continues=unfinished)
     expected_A, expected_b, expected_M = np.zeros((3, p, p)), np.zeros((3, p)), np.zeros((p, p))
     for k, (a, r, m) in zip(block, sums(stream, phi, b, starts), strict=True):
         expected_A[k] += a
@@ -87,8 +87,8 @@ def test_batches_are_cut_wherever_chunks_end(chunk):
     moments = BatchMoments(5, 15, keep=True)
     for begin in range(0, 55, chunk):
         moments.add(stream.part(begin, min(begin + chunk, 55)))
-    each = [np.array(part) for part in zip(*sums(stream, phi, b, starts), strict=True)]
-    means = [part[:45].reshape(3, 15, *part.shape[1:]).mean(axis=1) for part in each]
+    by_step = [np.array(part) for part in zip(*sums(stream, phi, b, starts), strict=True)]
+    means = [part[:45].reshape(3, 15, *part.shape[1:]).mean(axis=1) for part in by_step]
     assert moments.batches == 3
     for total, error, parts, name in zip(
         moments.moments(), moments.errors(), means, ("A", "b", "M"), strict=True

@@ -169,6 +169,6 @@ def test_a_system_has_no_problem_to_analyse():
     assert analysis.floor == pytest.approx(
         small_step_floor(system, alpha=analysis.advice.alpha, beta=analysis.advice.beta)
     )
-    alone = analyse(System.exact(PROBLEM, sb.GES(0.0)), steps=50)
-    assert "needs the noise" in alone.advice
-    assert alone.floor == alone.square_limit == alone.advice
+    exact = analyse(System.exact(PROBLEM, sb.GES(0.0)), steps=50)
+    assert "needs the noise" in exact.advice
+    assert exact.floor == exact.square_limit == exact.advice
