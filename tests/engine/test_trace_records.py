@@ -78,6 +78,7 @@ def dense(stream, t, p, kind):
 )
 def test_numbers_are_those_of_the_plain_trace(name, lam, kind, window, chunks):
     stream, p = stream_of(name, lam, 60, **kind)
+    stream.phi_value[int(stream.phi_from[7]) : int(stream.phi_from[8])] = 0.0  # a step without φ
     numbers, events, entries = recorded(name, stream, p, window, chunks)
     hybrid = name == "HTD"
     for column, values in (
