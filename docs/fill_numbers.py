@@ -95,6 +95,11 @@ def gpu(show):
     return "bench-gpu", show
 
 
+def mutants(show):
+    """Return a number of mutants.json."""
+    return "mutants", show
+
+
 def gpu_rate(rule, dtype):
     """Return the billions of learner-steps per second of 32,000 learners on a GPU."""
     return gpu_kernel(rule, dtype, 32_000, "rate", ".0f", 1e9)
@@ -199,6 +204,15 @@ NUMBERS = {
     "GPU, warps": ges("warps_per_multiprocessor", 32_000, ".0f"),
     "GPU, full share": ges("share_of_bandwidth", 655_360, ".0%"),
     "GPU, full warps": ges("warps_per_multiprocessor", 655_360, ".0f"),
+    "mutants": mutants(lambda m: f"{len(m['mutants'])}"),
+    "mutants, seed": mutants(lambda m: f"{m['seed']}"),
+    "mutants, all": mutants(lambda m: f"{m['all']:,}"),
+    "mutants, killed": mutants(lambda m: f"{m['killed']}"),
+    "mutants, share": mutants(lambda m: f"{m['killed'] / len(m['mutants']):.0%}"),
+    "mutants, others": mutants(lambda m: f"{len(m['mutants']) - m['equivalent']}"),
+    "mutants, share of others": mutants(
+        lambda m: f"{m['killed'] / (len(m['mutants']) - m['equivalent']):.0%}"
+    ),
 }  # fmt: skip
 """The file that each number is computed from, and how."""
 

@@ -1,9 +1,11 @@
 """Rows that are padded to multiples of four entries."""
 
+import itertools
+
 import numpy as np
 import pytest
 
-from saddleback import GES, TDRC
+from saddleback import GES, GQ, TD, TDRC, TrueOnlineGTD, TrueOnlineTD
 from saddleback.engine import Columns
 from saddleback.engine.padded_rows import PaddedRows
 
@@ -69,3 +71,38 @@ def test_successors_may_share_the_indices_of_phi():
     expected = dense(after - after[0], s.phi_index[begin:], s.phi_value[begin:] * discount)
     assert np.array_equal(dense(starts, index, value), expected)
     assert rows.longest == [8, 8]
+
+
+@pytest.mark.parametrize(
+    ("rule", "of_b", "of_u"),
+    [
+        (TD(0.6), (1, 1, 0), (1, 1, 0)),  # powers of γ', and the shares of b and of x
+        (GES(0.6), (1, 1, 0), (1, 1, 0)),
+        (GQ(0.6), (1, 1, 0), (1, 0, 1)),
+        (TrueOnlineTD(0.6), (0, 1, 0), (0, 1, 0)),
+        (TrueOnlineGTD(0.6), (0, 1, 0), (1, 0, 1)),
+    ],
+    ids=str,
+)
+def test_rows_of_successors_are_scaled_for_each_form(rule, of_b, of_u):
+    s = stream(np.random.default_rng(3), starts=(0, 2, 7, 7, 8, 12))
+    rng, ends = np.random.default_rng(4), np.array([0, 3, 3, 8, 9, 13], dtype=np.uint64)
+    index = np.concatenate([rng.permutation(P)[: int(n)] for n in np.diff(ends)])
+    b, x = rng.normal(size=(2, 13))
+    b[[1, 4]], x[[4, 6]] = 0.0, 0.0  # both are 0 at the fourth
+    s = s._replace(next_from=ends, next_index=index.astype(np.uint32), next_b=b, next_x=x)
+    columns, _, starts = PaddedRows(P, float).of(s, rule.form)
+    assert np.diff(starts).tolist() == [4, 0, 8, 4, 4]
+    *_, rows, scaled_b, scaled_u = columns
+    both_zero = (b == 0) & ((x == 0) | (rule.form.coefficients.correction == 0))
+    kept = index.copy()
+    kept[both_zero] = P
+    for t, (begin, end) in enumerate(itertools.pairwise(ends.astype(int))):
+        own = slice(int(starts[t]), int(starts[t]) + end - begin)
+        rest = slice(own.stop, int(starts[t + 1]))
+        np.testing.assert_array_equal(rows[own], kept[begin:end])
+        assert (rows[rest] == P).all()
+        for values, (power, by_b, by_x) in ((scaled_b, of_b), (scaled_u, of_u)):
+            expected = s.discount[t] ** power * (by_b * b[begin:end] + by_x * x[begin:end])
+            np.testing.assert_allclose(values[own], expected, rtol=1e-14)
+            assert not values[rest].any()

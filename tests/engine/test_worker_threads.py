@@ -42,6 +42,15 @@ def test_the_slowest_thread_bounds_what_is_produced():
         assert waiting.result(SECONDS) == QUEUED + 1
 
 
+@pytest.mark.parametrize(("threads", "ahead"), [(1, 1), (2, 2)])
+def test_no_more_is_produced_than_the_fastest_thread_needs(threads, ahead):
+    """One chunk at a time for one thread, and one ahead of the next for several."""
+    numbers = count()
+    chunks = SharedChunks(numbers, threads)
+    assert chunks.take(0) == 0
+    assert next(numbers) == ahead
+
+
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_an_error_while_producing_is_raised(threads):
     source = sb.problems.mountain_car(features=sb.features.Custom(broken, size=2))

@@ -149,6 +149,7 @@ def test_a_step_without_any_weight_has_no_value():
     assert np.isneginf(actual.steps.log_total).tolist() == [False, *[True] * 5]
     assert np.isnan(actual.value)
     assert actual.steps.mean[1:].tolist() == [0.0] * 5
+    assert np.isfinite(actual.scores).all()  # what has no weight adds nothing
 
 
 @pytest.mark.kernel

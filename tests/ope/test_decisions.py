@@ -101,6 +101,9 @@ def test_estimates_are_the_formulas_written_out(seed):
         ]
         np.testing.assert_allclose(decisions.shrunk(parameter), shrunk, atol=1e-12)
     np.testing.assert_array_equal(decisions.shrunk(np.inf), decisions.values("DR")[0])
+    # A weight of exactly τ is kept.
+    all_kept = decisions.switched(decisions.weights.max())
+    np.testing.assert_allclose(all_kept, v + rho * residual, atol=1e-12)
 
 
 def test_tuned_estimates_follow_slope():

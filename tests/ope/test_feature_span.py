@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from saddleback.errors import InvalidParameter, Undefined
-from saddleback.ope.lstd_solve import FeatureSpan, prediction_distance
+from saddleback.ope.lstd_solve import SINGULAR, FeatureSpan, prediction_distance
 
 
 def dependent(rng, *, inactive=1, repeated=2, own=3):
@@ -129,3 +129,18 @@ def test_distances_are_relative_to_the_size_of_predictions():
     assert by_itself == pytest.approx(np.linalg.norm(phi @ theta))
     assert prediction_distance(np.zeros(3), np.zeros(3), M) == 0.0
     assert prediction_distance(0.5 * theta, 0.0 * theta, -1e-20 * np.eye(3)) == 0.0
+
+
+@pytest.mark.parametrize(("share", "regular"), [(20.0, True), (2.0, False)])
+def test_singular_is_judged_by_the_largest_column_sum(share, regular):
+    """1/(‖A‖₁‖A⁻¹‖₁) is a quarter of the smallest pivot here, with 50 entries in the first row.
+
+    By row sums it would be a hundredth.
+    """
+    A = np.eye(50)
+    A[0], A[-1, -1] = 1.0, share * SINGULAR
+    condition = 1.0 / (np.linalg.norm(A, 1) * np.linalg.norm(np.linalg.inv(A), 1))
+    assert condition == pytest.approx(share / 4 * SINGULAR, rel=0.5)
+    assert (condition > SINGULAR) == regular
+    factors = FeatureSpan(np.eye(50)).factor_reduced(A, 0.0)
+    assert factors.unique == regular

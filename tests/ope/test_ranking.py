@@ -172,6 +172,18 @@ def test_rankings_without_verdicts_or_with_bad_alpha_are_rejected():
         rank(without_baseline)
 
 
+def test_blocks_of_one_episode_have_verdicts():
+    log, candidates, _ = small(6)
+    sums = sb.Statistics.of(
+        log, sb.GRetrace(0.5), {"better": candidates["better"]}, features=OneHot(6), gamma=GAMMA,
+        blocks=40,
+    )  # fmt: skip
+    assert sums.episodes.max() == 1
+    result = evaluate_statistics(sums, ridge=0.1)
+    assert "W173" not in {finding.code for finding in result.findings}
+    assert len(result.verdicts) == 1
+
+
 # Verdicts from statistics alone.
 
 

@@ -113,6 +113,10 @@ def test_windows_that_end_after_a_truncated_episode_are_made_up_for(monkeypatch)
     expected = by_loop(sample, 0.9, ratio, 2)
     expected[sample.step >= 2] *= 8 / 6
     np.testing.assert_allclose(weights, expected, rtol=1e-9)
+    # Small ratios, with a sum below 1, are as good as others.
+    weights = windowed_weights(sample, "new", 0.9, 1e-3 * ratio)
+    expected[sample.step >= 2] *= 1e-3
+    np.testing.assert_allclose(weights, expected, rtol=1e-9)
 
 
 def test_windows_are_at_most_half_as_long_as_most_truncated_episodes():

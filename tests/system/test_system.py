@@ -336,3 +336,50 @@ def test_objectives_are_quadratic_forms():
         value = form.factor * np.einsum("ki,ij,kj->k", r, G, r) + form.constant
         np.testing.assert_allclose(value, getattr(system, name)(theta), rtol=1e-12)
     assert system.quadratic_form("residual") is None
+
+
+def test_the_text_of_a_system_leaves_out_what_is_slow(monkeypatch):
+    system = System.exact(problems.two_state(0.9), sb.GES(0.4))
+    monkeypatch.setattr("saddleback.system.system.SHOWN", 2)
+    assert repr(system) == f"System(GES(0.4), p=2, rank=2)\n  {system.stability.reason}"
+    monkeypatch.setattr("saddleback.system.system.SHOWN", 1)
+    assert repr(system) == "System(GES(0.4), p=2, rank=2)"
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    (dict(batches=1, steps=10), "batches must be at least 2, got 1"),
+    (dict(batches=2, steps=21), "steps must be a number up to 20, got 21"),
+    (dict(batches=21), "steps in a batch must be a whole number"),
+])  # fmt: skip
+def test_an_estimate_needs_two_batches_of_a_step(options, message):
+    problem = problems.random_walk()
+    source = sb.engine.FiniteSource(problem, sb.sample(problem, 20, rng=0))
+    with pytest.raises(sb.errors.InvalidParameter, match=message):
+        System.estimate(source, sb.TD(0.0), **options)
+    assert System.estimate(source, sb.TD(0.0), steps=20, batches=20).batch_steps == 1
+    assert System.estimate(source, sb.TD(0.0), batches=2).batch_steps == 10
+
+
+def test_the_largest_number_of_features_is_estimated(monkeypatch):
+    problem = problems.random_walk()
+    monkeypatch.setattr("saddleback.system.system.LARGEST", 5)
+    assert System.estimate(problem, sb.TD(0.0), steps=10, batches=2).p == 5
+    monkeypatch.setattr("saddleback.system.system.LARGEST", 4)
+    with pytest.raises(sb.errors.InvalidParameter, match=r"5 features need matrices .* is 4 feat"):
+        System.estimate(problem, sb.TD(0.0), steps=10, batches=2)
+
+
+def test_couplings_of_the_forms():
+    """T = saddle·Aᵀ + correction·C − gram_theta·M − hybrid·A_μᵀ, and W likewise."""
+    rng = np.random.default_rng(0)
+    A, M, C, A_mu = rng.normal(size=(4, 2, 2))
+    Z, eye = np.zeros((2, 2)), np.eye(2)
+    for rule, T, W in (
+        (sb.GES(0.0), A.T, M), (sb.GQ(0.0), C, M), (sb.TDRC(0.0, 0.5), C, M + 0.5 * eye),
+        (sb.GTD(), A.T, eye), (rule_named("GTD2Split", 0.0), C - M, M),
+        (sb.HTD(0.0), A.T - A_mu.T, -A_mu.T), (sb.TD(0.0), Z, Z),
+    ):  # fmt: skip
+        coupling = System(A, np.ones(2), M, C, rule, A_mu=A_mu).coupling()
+        np.testing.assert_allclose(coupling, (T, W), atol=1e-15)
+    with pytest.raises(sb.errors.Undefined, match="needs A_mu, and this system has none"):
+        System(A, np.ones(2), M, C, sb.HTD(0.0)).coupling()

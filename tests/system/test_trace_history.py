@@ -9,6 +9,7 @@ from oracles import naive
 from saddleback import System, problems
 from saddleback.checks import check_rule
 from saddleback.errors import InvalidParameter, Undefined
+from saddleback.system import trace_history
 from saddleback.system.trace_history import unroll
 
 
@@ -102,3 +103,61 @@ def test_what_a_memory_does_not_allow():
         System.exact(problems.random_mdp(rng=0, states=400), capped(0.5, 2.0))
     with pytest.raises(Undefined, match="no operator on values"):
         sb.system.lambda_operator(few_ratios(0.0), capped(0.5, 2.0), np.zeros(12))
+
+
+def test_products_are_all_that_can_occur():
+    """Each from the ones before by every ratio, between 1 and the cap."""
+    for ratios, cap, expected in (
+        ([0.0, 0.5, 2.0], 8.0, [1, 2, 4, 8]),
+        ([3.0], 10.0, [1, 3, 9, 10]),
+        ([0.4, 1.0], 5.0, [1]),
+        ([1.5, 2.0], 3.2, [1, 1.5, 2, 2.25, 3, 3.2]),
+        ([2.0, 2.0 * (1 + 1e-12)], 4.0, [1, 2, 4]),
+    ):
+        products = trace_history._products(np.array(ratios), cap, len(expected) + 1)
+        np.testing.assert_allclose(products, expected)
+        assert trace_history._products(np.array(ratios), cap, len(expected)) is None
+
+
+def test_between_two_levels_the_logarithm_is_kept_in_the_mean():
+    grid = np.geomspace(1.0, 8.0, 4)
+    values = np.array([1.0, 1.1, 2.0, 3.0, 5.0, 7.9, 8.0])
+    probabilities = trace_history._on_grid(values, grid)
+    assert probabilities.shape == (7, 5)
+    assert (probabilities[:, 0] == 0).all()  # there is a history
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    np.testing.assert_allclose(probabilities[:, 1:] @ np.log(grid), np.log(values), atol=1e-12)
+    assert [np.flatnonzero(row).tolist() for row in probabilities] == [
+        [1], [1, 2], [2], [2, 3], [3, 4], [3, 4], [4],
+    ]  # fmt: skip
+    only = trace_history._on_grid(np.ones(2), np.ones(1))
+    assert only.tolist() == [[0.0, 1.0]] * 2
+
+
+@pytest.mark.parametrize(
+    ("nodes", "levels", "expected"), [(36, 64, 10), (33, 64, 9), (20, 64, 8), (36, 9, 9)]
+)
+def test_a_grid_has_as_many_levels_as_there_is_room_for(monkeypatch, nodes, levels, expected):
+    """Two less than nodes for each state, from 8 to the largest number."""
+    problem, rule = problems.random_mdp(rng=1, states=3, off_policy=0.9), capped(0.8, 3.0)
+    monkeypatch.setattr(trace_history, "NODES", nodes)
+    monkeypatch.setattr(trace_history, "LEVELS", levels)
+    chain = unroll(problem, rule)
+    assert chain.levels == expected
+    assert chain.problem.mdp.n_states == 3 * (expected + 1)
+    monkeypatch.setattr(trace_history, "LARGEST", 3 * (expected + 1))
+    unroll(problem, rule)
+    monkeypatch.setattr(trace_history, "LARGEST", 3 * (expected + 1) - 1)
+    with pytest.raises(Undefined, match=f"3 states of this problem are {3 * (expected + 1)}"):
+        unroll(problem, rule)
+
+
+def test_the_error_of_a_grid_is_the_change_from_half_of_its_levels(monkeypatch):
+    problem, rule = problems.random_mdp(rng=1, states=3, off_policy=0.9), capped(0.8, 3.0)
+    monkeypatch.setattr(trace_history, "LEVELS", 20)
+    system = System.exact(problem, rule)
+    monkeypatch.setattr(trace_history, "LEVELS", 10)
+    half = System.exact(problem, rule)
+    np.testing.assert_allclose(system.errors.A, abs(system.A - half.A), atol=1e-15)
+    np.testing.assert_allclose(system.errors.b, abs(system.b - half.b), atol=1e-15)
+    assert not system.errors.M.any()

@@ -1,6 +1,7 @@
 """Exact second moments of learners, against simulation."""
 
 import itertools
+import sys
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from saddleback import System, learn, mean_square, problems, step_sizes
 from saddleback.theory import MeanStability, noise_covariance
 from saddleback.theory.moment_model import of_batches, of_independent
 from saddleback.theory.noise_chain import noise_chain
+
+module = sys.modules["saddleback.theory.mean_square"]
 
 CASES = [
     ("GES", 0.0, {}),
@@ -246,3 +249,55 @@ def test_the_model_of_batches_averages_over_all_their_sequences(rule):
     model = of_batches(system)
     actual = [model.error(alpha, beta, n + 1) for n in range(steps)]
     np.testing.assert_allclose(actual, errors, rtol=1e-9)
+
+
+def test_the_largest_step_of_one_state():
+    """θ ← θ + α(R − θ/2) shrinks (1 − α/2)² per step, which is less than 1 up to α = 4."""
+    result = mean_square(chain_of([[1.0]], [1]), sb.TD(0.0), alpha=0.1)
+    assert result.radius == pytest.approx(0.95**2)
+    assert result.max_step_size() == pytest.approx(4.0, rel=1e-6)
+    assert result.max_step_size(accuracy=0.1) == pytest.approx(4.0, rel=0.1)
+    assert result.stable
+    assert not mean_square(chain_of([[1.0]], [1]), sb.TD(0.0), alpha=4.0).stable
+    result = mean_square(REWARDED, sb.GES(0.0), alpha=0.1, beta=0.3)
+    for ratio in (None, 0.5):
+        limit, r = result.max_step_size(ratio, accuracy=1e-3), ratio or 3.0
+        for factor, stable in ((0.998, True), (1.002, False)):
+            alpha = limit * factor
+            assert mean_square(REWARDED, sb.GES(0.0), alpha=alpha, beta=r * alpha).stable == stable
+
+
+@pytest.mark.parametrize("size", [0.001, 0.05, 2.0])
+def test_large_maps_have_the_radius_of_their_matrix(monkeypatch, size):
+    noise = noise_chain(REWARDED, sb.GES(0.3), nodes=8)
+    radius = module.MeanSquare(noise, size, 2 * size).radius
+    monkeypatch.setattr(module, "DENSE", 0)
+    assert module.MeanSquare(noise, size, 2 * size).radius == pytest.approx(radius, rel=1e-9)
+    monkeypatch.setattr(module, "DENSE", len(noise.weight) * 16)
+    monkeypatch.setattr(module, "eigs", None)  # of a matrix of exactly this size all are computed
+    assert module.MeanSquare(noise, size, 2 * size).radius == radius
+
+
+def test_floors_near_instability_are_refused():
+    for radius, message in (
+        (1.0, "the second moments grow by 1 per step"), (1 - 1e-12, "is lost in rounding"),
+        (1 - 2e-11, None),
+    ):  # fmt: skip
+        result = mean_square(REWARDED, sb.GES(0.0), alpha=0.02, beta=0.02)
+        floor = result.floor
+        result = mean_square(REWARDED, sb.GES(0.0), alpha=0.02, beta=0.02)
+        vars(result)["radius"] = radius
+        if message is None:
+            assert result.floor == floor
+            continue
+        with pytest.raises(sb.errors.Undefined, match=message):
+            _ = result.floor
+
+
+def test_truncation_is_judged_by_half_of_the_nodes():
+    floors = [
+        mean_square(REWARDED, sb.GES(0.2), alpha=0.02, beta=0.02, nodes=n).floor for n in (7, 3)
+    ]
+    result = mean_square(REWARDED, sb.GES(0.2), alpha=0.02, beta=0.02, nodes=7)
+    assert result.floor_error == pytest.approx(abs(floors[0] - floors[1])) != 0
+    assert mean_square(REWARDED, sb.GES(0.0), alpha=0.02, beta=0.02).floor_error == 0.0

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import saddleback as sb
 from helpers.problems import problem_for, rule_named, system_from_arrays
 from saddleback import System, iterate, mean_square, problems, step_sizes
-from saddleback.theory import MeanStability
+from saddleback.theory import MeanStability, mean_stability
 
 FORMS = ["ExpectedSarsa", "GES", "GQ", "GTD", "TDRC"]
 
@@ -124,6 +124,70 @@ def test_mean_verdicts_agree_with_the_system():
     unstable = System.exact(problems.two_state(gamma=0.99), sb.ExpectedSarsa(0.0))
     with pytest.raises(sb.errors.Undefined, match="no step size is stable"):
         iterate(unstable, steps=10)
+
+
+def test_what_is_singular_is_noted():
+    """Features twice: half of the range; without a fixed point this is said as well."""
+    A = np.array([[-1.0, 0.0], [0.0, 0.0]])
+    notes = []
+    for b in ([1.0, 0.0], [1.0, 1.0]):
+        system = system_from_arrays(A, np.eye(2), b=np.array(b), rule=sb.ExpectedSarsa(0.0))
+        notes.append(MeanStability(system).note)
+    assert notes[0] == (
+        "singular: verdicts apply to the range of the update (1 of 2 dimensions); the limit "
+        "depends on the initial weights."
+    )
+    assert notes[1] == f"{notes[0]} There is no fixed point: b is out of range."
+
+
+def test_limits_of_known_eigenvalues():
+    """−2 Re g/|g|², the least of all eigenvalues; eigenvalues of 0 grow, or are out of range."""
+    mean = MeanStability(system_from_arrays(-np.diag([0.5, 2.0]), np.eye(2), rule=sb.TD(0.0)))
+    assert mean.max_step_size() == pytest.approx(1.0)
+    best = mean.best()
+    assert best.alpha == pytest.approx(0.8)  # 1 − 0.5α = 2α − 1
+    assert best.radius == pytest.approx(0.6)
+    assert best.beta == 0.0
+    turning = np.array([[-1.0, 2.0], [-2.0, -1.0]])  # eigenvalues −1 ± 2i
+    mean = MeanStability(system_from_arrays(turning, np.eye(2), rule=sb.TD(0.0)))
+    assert mean.max_step_size() == pytest.approx(0.4)
+    best = mean.best()
+    assert best.alpha == pytest.approx(0.2)
+    assert best.radius == pytest.approx(np.sqrt(0.8))
+    zero = MeanStability(
+        system_from_arrays(np.zeros((2, 2)), np.eye(2), b=np.zeros(2), rule=sb.TD(0.0))
+    )
+    assert zero.max_step_size() == np.inf
+    assert (zero.best().alpha, zero.best().radius) == (pytest.approx(0.5, abs=0.5), 0.0)
+
+
+def test_the_best_ratio_of_one_dimension():
+    """G = [[0, a], [−a, −m]]: the double eigenvalue at β/α = (2a/m)², where αβ a² → 1."""
+    for a, m in ((1.0, 1.0), (1.0, 100.0), (30.0, 0.01)):
+        mean = MeanStability(system_from_arrays(-a, m))
+        best = mean.best()
+        assert best.radius < 0.01
+        assert best.beta / best.alpha == pytest.approx((2 * a / m) ** 2, rel=0.01)
+        assert best.beta == pytest.approx(2 / m, rel=0.01)
+        given = mean.best(ratio=best.beta / best.alpha)
+        assert given.alpha == pytest.approx(best.alpha, rel=1e-3)
+
+
+def test_radii_in_parts_are_those_at_once(monkeypatch):
+    mean = MeanStability(System.exact(problems.random_mdp(0.9, rng=1), sb.GES(0.4)))
+    sizes = np.geomspace(1e-3, 10, 7)
+    radii = mean.radius(sizes[:, None], sizes)
+    monkeypatch.setattr(mean_stability, "BATCH", 1)
+    np.testing.assert_array_equal(mean.radius(sizes[:, None], sizes), radii)
+
+
+def test_large_systems_are_searched_up_to_a_limit(monkeypatch):
+    mean = MeanStability(system_from_arrays(-1.0, 1.0))
+    monkeypatch.setattr(mean_stability, "LARGEST", 2)
+    assert mean.best().radius < 1
+    monkeypatch.setattr(mean_stability, "LARGEST", 1)
+    with pytest.raises(sb.errors.InvalidParameter, match=r"of 2×2 matrices .* limit is 1\."):
+        mean.best()
 
 
 # Theorem 1 and the example that follows it.

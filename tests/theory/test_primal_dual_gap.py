@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import saddleback as sb
-from helpers.problems import REWARDED
+from helpers.problems import REWARDED, system_from_arrays
 from saddleback import System, problems
 from saddleback.theory import primal_dual_gap, projected_descent
 from saddleback.theory.noise_chain import noise_chain
-from saddleback.theory.primal_dual_gap import gap_constant
+from saddleback.theory.primal_dual_gap import GapRun, gap_constant
 
 
 @given(st.integers(0, 10**6))
@@ -62,6 +62,49 @@ def test_the_gap_is_what_an_optimiser_finds():
         system, system.fixed_point, np.zeros(2), theta_radius=50.0, omega_radius=50.0
     )
     np.testing.assert_allclose(star, 0.0, atol=1e-12)
+
+
+def test_the_constant_of_the_bound():
+    """C² = 4 (2R_ω)² C_1² + (2R_θ)² C_2², from norms of root mean squares of the samples."""
+    noise, r_theta, r_omega = noise_chain(REWARDED, sb.GES(0.0)), 0.3, 0.7
+    share = noise.weight[noise.source] * noise.probability
+    star = noise.system.fixed_point @ noise.basis
+
+    def size(left, right):
+        squares = np.zeros((2, 2))
+        for weight, u, v in zip(share, left, right, strict=True):
+            squares += weight * np.outer(u, v).T @ np.outer(u, v)
+        return np.sqrt(np.linalg.norm(squares, 2))
+
+    rewards = [delta - d @ star for delta, d in zip(noise.delta, noise.d, strict=True)]
+    b = np.sqrt(sum(w * (r**2) * (e @ e) for w, r, e in zip(share, rewards, noise.e, strict=True)))
+    c_1 = size(noise.e, noise.d) * r_theta + b + size(noise.phi, noise.phi) * r_omega
+    c_2 = size(noise.d, noise.e) * r_omega
+    expected = np.sqrt(4 * (2 * r_omega) ** 2 * c_1**2 + (2 * r_theta) ** 2 * c_2**2)
+    assert gap_constant(noise, r_theta, r_omega) == pytest.approx(expected)
+
+
+def test_bounds_of_a_run():
+    run = GapRun(np.array([0, 1, 20]), np.zeros((3, 1)), 3.0)
+    np.testing.assert_allclose(run.bound, [3 * np.sqrt(5), 3 * np.sqrt(5), 1.5])
+    factor = 8 + 2 * np.log(2 / 0.1)
+    np.testing.assert_allclose(run.high_probability_bound(0.1), run.bound * factor)
+
+
+def test_the_gap_without_balls():
+    """Along Aᵀω = 0 the minimum over θ is that of a constant; a large ω leaves no minimum."""
+    A, M, b = np.array([[-2.0, 0.0], [1.0, 0.0]]), np.array([[3.0, 1.0], [1.0, 2.0]]), [1.0, -1.0]
+    system = system_from_arrays(A, M, b=np.array(b))
+    theta, omega = np.array([0.5, 2.0]), np.array([1.0, 2.0])
+    residual = A @ theta + b
+    most = 0.5 * residual @ np.linalg.solve(M, residual)
+    least = omega @ b - 0.5 * omega @ M @ omega
+    assert primal_dual_gap(system, theta, omega) == pytest.approx(most - least)
+    assert primal_dual_gap(system, theta, omega + 1e-6) == np.inf
+    # Far inside its ball the maximum is that without a ball, and at 0 it is 0.
+    assert primal_dual_gap(system, theta, omega, omega_radius=50.0) == pytest.approx(most - least)
+    square = system_from_arrays(np.eye(2), M, b=np.zeros(2))
+    assert primal_dual_gap(square, [0.0, 0.0], [0.0, 0.0], omega_radius=2.0) == 0.0
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """Theorem 2 of the paper, as printed and as corrected."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -129,3 +131,56 @@ def test_theorem_2_steps_are_too_large_for_samples():
             problem, sb.GES(0.0), alpha=constants.alpha, beta=constants.beta
         ).stable
     assert unstable == 20
+
+
+def test_the_constants_of_a_diagonal_system():
+    """s = 4, σ = 2, L = 3, m = 1, so that κ(A) = 2 and κ(M) = 3."""
+    constants = theorem2(system_from_arrays(np.diag([-4.0, 2.0]), np.diag([1.0, 3.0])))
+    assert (constants.kappa_a, constants.kappa_m) == (2.0, 3.0)
+    assert constants.nu == pytest.approx(96.0)  # 2 · 2² · 3 · 4/1
+    assert constants.beta == 0.5
+    assert constants.alpha == pytest.approx(1 / 1600)  # 1/(4 (16 + 96 · 4))
+    assert constants.rate == pytest.approx(1 / (12 * 27 * 16))
+    assert constants.contraction_tight == pytest.approx(1 - 4 / (1600 * 6))
+    assert constants.contraction == 1 - constants.rate
+    assert repr(constants) == ("Theorem2(alpha=0.000625, beta=0.5, nu=96, contraction=1-0.000193)")
+
+
+def test_distances_and_iterations():
+    """D = ν‖θ − θ*‖ + ‖ω − M⁻¹(Aθ + b)‖, and the least n with (1 − rate)ⁿ D/min(ν, 1) ≤ error."""
+    system = system_from_arrays(-0.1, 2.0, b=np.array([0.3]))
+    constants = theorem2(system)  # θ* = 3, ν = 2 · 0.1/2
+    assert constants.nu == pytest.approx(0.1)
+    distance = 0.1 * 2 + abs(0.5 - (-0.1 * 5 + 0.3) / 2)
+    assert constants.distance([5.0], [0.5]) == pytest.approx(distance)
+    for error in (1e-3, 0.1, 1.0):
+        n = constants.iterations(error, theta0=5.0, omega0=0.5)
+        assert n > 0
+        shrunk = [distance / 0.1 * constants.contraction**k for k in (n - 1, n)]
+        assert shrunk[1] <= error < shrunk[0]
+    assert constants.iterations(10.0, theta0=5.0, omega0=0.5) == 0
+    assert constants.iterations(1e-9, theta0=3.0, omega0=0.0) == 0
+    large = theorem2(system_from_arrays(-1.0, 1.0, b=np.array([1.0])))  # ν = 2: D bounds ω
+    n = large.iterations(1e-3, theta0=2.0)
+    bounds = [(2 + 1) * (11 / 12) ** k for k in (n - 1, n)]
+    assert bounds[1] <= 1e-3 < bounds[0]
+
+
+def test_intervals_leave_equal_tails():
+    constants = dataclasses.replace(
+        theorem2(system_from_arrays(-1.0, 1.0)), spread={"nu": np.arange(101.0)[::-1]}
+    )
+    assert constants.interval("nu", 0.9) == pytest.approx((5.0, 95.0))
+    assert constants.interval("nu") == pytest.approx((2.5, 97.5))
+    with pytest.raises(sb.errors.Undefined, match="there are no resamples of 'beta'"):
+        constants.interval("beta")
+
+
+def test_a_nearly_singular_m_is_refused():
+    for smallest, regular in ((2e-13, True), (1e-13, False), (5e-14, False)):
+        system = system_from_arrays(-np.diag([1.0, smallest]), np.diag([1.0, smallest]))
+        if regular:
+            assert theorem2(system).kappa_m == pytest.approx(1 / smallest)
+        else:
+            with pytest.raises(sb.errors.InvalidParameter, match="M is singular"):
+                theorem2(system)
