@@ -130,10 +130,12 @@ def shared_folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def few_candidates():
+def few_candidates(shared_folder):
     """Find the consensus of a few candidates: its value does not matter to these tests."""
+    folder = shared_folder / "opinions of few"
+    folder.mkdir(exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
-        use_few_candidates(patch)
+        use_few_candidates(patch, folder)
         yield
 
 
