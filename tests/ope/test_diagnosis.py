@@ -196,11 +196,11 @@ def test_weights_that_lack_the_largest_ones_contradict_but_never_refuse(sums, me
     others = consensus()
     given = replace(measured, consensus=others, is_consensus=True, weighted=1000.0)
     spread = measured.interval.error * math.sqrt(24)
-    alone = others.contradiction(measured.interval.value, 0.02 * spread)
+    by_candidates = others.contradiction(measured.interval.value, 0.02 * spread)
     for complete in (True, False):
         one = diagnosed(sums, replace(given, weights_are_complete=complete))
         assert one.gap.consensus == one.gap.value > 1.5 * 1000
-        expected = one.gap.consensus if complete else alone
+        expected = one.gap.consensus if complete else by_candidates
         assert one.verdict.evidence.refusing_gap == pytest.approx(expected)
 
 

@@ -244,8 +244,9 @@ def diagnose(
         gap = replace(gap, consensus=contradiction, hidden=others.correction)
         hidden = others.hidden
         if measured.is_consensus:
-            known = besides if measured.weights_are_complete else NOISE * spread
-            opinion = others.contradiction(value, known)
+            if not measured.weights_are_complete:
+                besides = NOISE * spread
+            opinion = others.contradiction(value, besides)
     refusing = replace(gap, hidden=None, consensus=opinion)
     checks = BANDIT_CHECKS if measured.is_bandit else CHECKS
     notes = NOTES | (CLOSED_FORM_NOTES if measured.is_consensus else {})

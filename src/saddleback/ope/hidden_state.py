@@ -57,9 +57,9 @@ def share_of_history(
     changes = history - observation
     change, error = float(changes.mean()), _error(changes)
     clearly = relative < CLEARLY or bool(history.std() <= AS_PRECISE * observation.std())
-    if relative < BETTER and clearly and dispersion <= abs(change) / 2.0:
-        if _in_errors(changes) > CHANGED:
-            return 1.0
+    predicts = relative < BETTER and dispersion <= abs(change) / 2.0
+    if predicts and clearly and _in_errors(changes) > CHANGED:
+        return 1.0
     if _in_errors(residuals) <= SIGNIFICANT:
         return 0.0
     return 1.0 if clearly else share_of_change(change, float(np.hypot(error, dispersion)))
