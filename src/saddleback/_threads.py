@@ -13,19 +13,26 @@ from typing import Generic, TypeVar
 def thread_pool(count: int) -> Iterator[ThreadPoolExecutor]:
     """Provide ``count`` threads; on an exception, cancel pending work and return without waiting.
 
+    Until they end, linear algebra uses the thread that calls it alone: threads of its own would
+    compete with these, and change the last bits of results.
+
     Examples
     --------
     >>> with thread_pool(2) as pool:
     ...     sum(pool.map(abs, [-1, 2]))
     3
     """
-    pool = ThreadPoolExecutor(count)
-    try:
-        yield pool
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
-    pool.shutdown()
+    import scipy.linalg  # noqa: F401, which has a BLAS of its own
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1, "blas"):
+        pool = ThreadPoolExecutor(count)
+        try:
+            yield pool
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+        pool.shutdown()
 
 
 Key = TypeVar("Key", bound=Hashable)
