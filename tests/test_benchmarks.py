@@ -148,6 +148,7 @@ def test_other_packages_refuse_logs_they_cannot_read():
 
 
 @pytest.mark.parametrize(("name", "has_closed"), [("graph", True), ("model-win", False)])
+@pytest.mark.slow
 def test_estimates_keep_their_names(name, has_closed):
     """A task with a horizon has no closed form, and then IS must not take its place."""
     case = FAMILIES[name].case("near", 0, 50)
@@ -178,6 +179,7 @@ def test_names_of_candidates_do_not_depend_on_the_log():
     ]
 
 
+@pytest.mark.slow
 def test_tree_fqe_and_magic_on_a_finite_problem():
     """ModelWin has a few states: both come close to the value, from far away."""
     case = FAMILIES["model-win"].case("far", 0, 500)

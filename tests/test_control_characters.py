@@ -73,6 +73,7 @@ EVALUATION = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_output_of_commands_on_a_log(folder):
     assert SHOWN in run("check", "log.parquet", "--obs", ",".join(OBSERVATIONS)).stdout
     run("check", "log.parquet", "--obs", ",".join(OBSERVATIONS), "--json")

@@ -278,6 +278,7 @@ def analysis():
     return sb.theory.analyse(problems.two_state(gamma=0.9), sb.GES(0.4), steps=1000)
 
 
+@pytest.mark.slow
 def test_an_analysis_shows_its_verdicts_as_text(analysis):
     text = repr(analysis)
     assert short(text)

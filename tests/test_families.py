@@ -27,6 +27,7 @@ def fresh_returns(task, policy, episodes, seed=12345):
 
 
 @every_family
+@pytest.mark.slow
 def test_a_case_is_a_valid_log(family):
     """Shapes, flags and probabilities; `Log` validates the rows."""
     assert 50 <= min(family.sizes) <= max(family.sizes) <= 2000

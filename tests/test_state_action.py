@@ -38,6 +38,7 @@ def case(rng):
 
 
 @pytest.mark.parametrize("make", MAKERS, ids=["monomials", "Fourier", "Fourier by action"])
+@pytest.mark.slow
 def test_exact_expectations_agree_with_quadrature_and_random_draws(make):
     scaling, states, gaussian = case(np.random.default_rng(0))
     features = make(scaling)

@@ -210,6 +210,7 @@ def test_answers_fit_80_columns(tmp_path, monkeypatch):
         assert max(map(len, done.output.splitlines())) <= 80, words
 
 
+@pytest.mark.slow
 def test_a_missing_output_folder_is_reported_in_a_sentence(sums, tmp_path):
     done = run("merge", sums / "day0.stats", "--out", tmp_path / "none" / "all.stats")
     assert done.exit_code == 2

@@ -136,6 +136,7 @@ def test_evaluate_in_json_equals_python(folder):
     assert plain["lambda_ceiling"]["new"] == pytest.approx(0.62, abs=0.04)
 
 
+@pytest.mark.slow
 def test_statistics_of_parts_merge_to_those_of_all(folder, tmp_path):
     options = ["--target", "new=pump:0.8", "--target", "uniform", "--gamma", 0.99, *BOX]
     options += ["--rule", "GES:0.3", "--rule", "GRetrace:0.9", "--blocks", 3]
@@ -319,6 +320,7 @@ def test_policy_files_may_import_neighbouring_modules(folder):
     assert "uses.py:probs" in run("evaluate", folder / "b.parquet", *words).stdout
 
 
+@pytest.mark.slow
 def test_json_output_has_no_nan(folder):
     result = run(
         "evaluate", folder / "b.parquet", "--gamma", 0, "--target", "uniform", *BOX, "--json"

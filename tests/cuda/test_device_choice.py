@@ -193,6 +193,7 @@ def test_runs_of_a_study_are_divided_where_memory_is_short(study, tmp_path, emul
     assert launches > emulated.launches
 
 
+@pytest.mark.slow
 def test_the_plan_of_a_study_on_a_gpu(study, emulated):
     study.write_text('device = "cuda"\n' + STUDY)
     cost = plan(read_study(study), study.parent, workers=2)

@@ -6,7 +6,7 @@ import pytest
 from helpers.device_cases import CASES, assert_same, compare
 from saddleback.cuda.gpu import SOURCE
 
-pytestmark = pytest.mark.usefixtures("emulated")
+pytestmark = [pytest.mark.usefixtures("emulated"), pytest.mark.slow]
 
 INTERPRETED = (
     "TDRC(0.8), episodic",

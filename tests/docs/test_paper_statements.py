@@ -253,6 +253,7 @@ def test_the_error_at_a_fixed_time_does_not_fall_with_alpha_squared():
     assert digits(errors, ".3f") == ["1.989", "2.000", "2.000"]
 
 
+@pytest.mark.slow
 def test_the_error_decays_to_a_floor_in_proportion_to_alpha():
     for alpha, written in (
         (0.04, ["1.68", "0.124", "0.0354", "0.0355", "0.0355"]),

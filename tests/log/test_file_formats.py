@@ -201,6 +201,7 @@ def test_files_that_cannot_be_read_say_why(content_bytes, name, message, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.feather", "a.arrow", "a.csv", "a.jsonl"])
+@pytest.mark.slow
 def test_damaged_files_are_read_or_refused(name, tmp_path):
     """Validation of Arrow batches, and text that is not UTF-8, ended in tracebacks."""
     intact = tmp_path / name

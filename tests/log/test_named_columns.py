@@ -107,6 +107,7 @@ def test_a_function_in_a_file_takes_named_columns(tmp_path):
     np.testing.assert_array_equal(target.at(rows, 3), by_position(rows))
 
 
+@pytest.mark.slow
 def test_behaviours_and_features_take_named_columns():
     def squares(obs: dict):
         return np.column_stack([np.ones(len(obs["hr"])), obs["hr"] / 100, obs["lactate"] / 5])

@@ -35,6 +35,7 @@ def expected(data):
 
 @pytest.mark.parametrize("memory", [1 << 20, 64, 16, 5])
 @pytest.mark.parametrize("ids", ["numbers", "text", "category", "view"])
+@pytest.mark.slow
 def test_shuffled_rows_are_sorted_in_memory_and_out_of_it(memory, ids, monkeypatch):
     monkeypatch.setattr(sorted_rows, "MEMORY_ROWS", memory)
     data = mixed()

@@ -309,6 +309,7 @@ def test_columns_that_are_constant_or_repeat_others_are_left_out_and_reported():
     assert "tiles 6x4" in kinds[0]
 
 
+@pytest.mark.slow
 def test_candidates_that_diverge_over_a_long_task_are_left_out_without_a_warning():
     sample = sample_of(sb.Log(columns([12] * 40, "terminated")))
     (view, *_) = views(sample)

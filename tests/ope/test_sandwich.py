@@ -118,6 +118,7 @@ def bootstrap(sums, draws):
         return spectrum(sums, rule, target, pool, ridge=0.0, draws=draws)()
 
 
+@pytest.mark.slow
 def test_influence_sums_to_zero_with_a_ridge():
     log = sb.collect(CAR, episodes=300, rng=0)
     options = {"features": CAR.features}

@@ -150,6 +150,7 @@ def random_samples(p):
 @pytest.mark.parametrize("ridge", [0.0, 0.3])
 @pytest.mark.parametrize("memory", [0, 20])
 @pytest.mark.parametrize("p", [20, 40])
+@pytest.mark.slow
 def test_random_problems(p, memory, ridge):
     samples = random_samples(p)
     A, b, _ = sums(samples, ridge)

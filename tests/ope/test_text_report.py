@@ -106,6 +106,7 @@ def results(few_candidates):
 
 
 @pytest.mark.parametrize("name", RESULTS)
+@pytest.mark.slow
 def test_lines_fit_a_terminal(results, name):
     text = format_result_verbose(results[name].as_dict())
     assert max(map(len, text.splitlines())) <= 80

@@ -207,6 +207,7 @@ def test_views_are_as_they_are_if_the_estimate_is():
     assert consensus.correction > 0.5 * case.spread  # the observation by itself is wrong
 
 
+@pytest.mark.slow
 def test_reports_say_what_they_changed(hides_nothing):
     case = FAMILIES["key-and-door"].case("mid", 1000, 100)
     result = sb.evaluate(case.as_log(), {"new": case.target}, gamma=case.gamma, methods=[])

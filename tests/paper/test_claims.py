@@ -274,6 +274,7 @@ def test_the_corollary_by_a_plain_loop():
     assert claim.verdict == PART
 
 
+@pytest.mark.slow
 def test_the_remark_of_theorem_3_by_simulation():
     """Algorithm 1 at λ = 0 on 4000 chains side by side, with the steps of the claim."""
     Phi = np.array([[[1.0, 0], [0, 1]], [[2, 0], [0, 2]]])  # of (state, right or left)

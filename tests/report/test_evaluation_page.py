@@ -91,6 +91,7 @@ NAMES = ("good", "several", "evil", "without ratios")
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.slow
 def test_terminal_json_and_page_agree(results, name):
     live = results[name]
     saved = json.loads(json.dumps(live))

@@ -232,6 +232,7 @@ def test_with_lambda():
 
 
 @pytest.mark.parametrize("values", ["action", "state"])
+@pytest.mark.slow
 def test_texts_are_rules_wherever_one_is_expected(values):
     problem = sb.problems.random_mdp(rng=0, states=2, actions=2, features=1, values=values)
     text = "GES:0.2" if values == "action" else "GTD2:0.2"

@@ -61,6 +61,7 @@ LOG = ("--gamma", 0.99, "--target", "pump:0.8")
 BOX = ("--features", "tiles:2x2", "--low=-1.2,-0.07", "--high=0.6,0.07")
 
 
+@pytest.mark.slow
 def test_logs_and_statistics_on_the_command_line(folder):
     direct = json.loads(
         run("evaluate", "log.parquet", *LOG, *BOX, "--rule", CAPPED, "--json", status=(0, 3, 4))

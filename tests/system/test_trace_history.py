@@ -27,6 +27,7 @@ def few_ratios(termination):
 @pytest.mark.parametrize(
     "cap", [1.0, *(pytest.param(c, marks=pytest.mark.slow) for c in (3.0, 8.0))]
 )
+@pytest.mark.slow
 def test_few_products_give_the_exact_system(cap, termination):
     problem = few_ratios(termination)
     mdp = problem.mdp
@@ -75,6 +76,7 @@ def test_products_stay_below_the_cap():
 
 
 @pytest.mark.parametrize("cap", [1.0, 2.5, 50.0])
+@pytest.mark.slow
 def test_capped_rules_keep_the_contract(cap):
     check_rule(capped(0.7, cap))
     assert sb.Rule.parse(capped(0.7, cap).spec) == capped(0.7, cap)
