@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Generic, TypeVar
+from functools import cache
+from typing import Any, Generic, TypeVar
 
 
 @contextmanager
@@ -22,10 +23,7 @@ def thread_pool(count: int) -> Iterator[ThreadPoolExecutor]:
     ...     sum(pool.map(abs, [-1, 2]))
     3
     """
-    import scipy.linalg  # noqa: F401, which has a BLAS of its own
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1, "blas"):
+    with _blas().limit(limits=1, user_api="blas"):
         pool = ThreadPoolExecutor(count)
         try:
             yield pool
@@ -33,6 +31,15 @@ def thread_pool(count: int) -> Iterator[ThreadPoolExecutor]:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
         pool.shutdown()
+
+
+@cache
+def _blas() -> Any:
+    """Return what limits the threads of BLAS; to find the libraries takes a millisecond."""
+    import scipy.linalg  # noqa: F401, which has a BLAS of its own
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 Key = TypeVar("Key", bound=Hashable)
