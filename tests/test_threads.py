@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 import scipy.linalg  # noqa: F401, which has a BLAS of its own
@@ -32,6 +34,41 @@ def test_pools_limit_blas_to_one_thread():
         assert blas_threads() == {1}
     with pytest.raises(ZeroDivisionError), thread_pool(2) as pool:
         pool.submit(lambda: 1 / 0).result()
+
+
+def test_a_pool_keeps_the_limit_when_an_earlier_one_of_another_thread_ends():
+    begun, end = threading.Event(), threading.Event()
+
+    def other():
+        with thread_pool(1):
+            begun.set()
+            end.wait(10)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    begun.wait(10)
+    with thread_pool(1):
+        end.set()
+        thread.join()
+        assert blas_threads() == {1}
+
+
+def test_the_last_pool_lifts_the_limit_whichever_thread_set_it():
+    begun, end = threading.Event(), threading.Event()
+
+    def other():
+        with thread_pool(1):
+            begun.set()
+        end.wait(10)  # alive, but without a pool
+
+    thread = threading.Thread(target=other)
+    with thread_pool(1):
+        thread.start()
+        begun.wait(10)
+        assert blas_threads() == {1}
+    assert blas_threads() == {2}
+    end.set()
+    thread.join()
 
 
 def test_results_do_not_depend_on_the_number_of_blas_threads():

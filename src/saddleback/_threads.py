@@ -10,12 +10,38 @@ from functools import cache
 from typing import Any, Generic, TypeVar
 
 
+class _OneBlasThread:
+    """Linear algebra in one thread, from the first pool that begins to the last one that ends."""
+
+    def __init__(self) -> None:
+        self._guard, self._pools = threading.Lock(), 0
+        self._limits: Any = None
+
+    def __enter__(self) -> None:
+        with self._guard:
+            self._pools += 1
+            if self._pools == 1:
+                _take_control()
+                self._limits = _blas().limit(limits=1, user_api="blas")
+
+    def __exit__(self, *_: object) -> None:
+        with self._guard:
+            self._pools -= 1
+            if not self._pools and self._limits is not None:
+                _take_control()
+                self._limits.restore_original_limits()
+                self._limits = None
+
+
+_one_blas_thread = _OneBlasThread()
+
+
 @contextmanager
 def thread_pool(count: int) -> Iterator[ThreadPoolExecutor]:
     """Provide ``count`` threads; on an exception, cancel pending work and return without waiting.
 
-    Until they end, linear algebra uses the thread that calls it alone: threads of its own would
-    compete with these, and change the last bits of results.
+    Meanwhile linear algebra runs only in the thread that calls it: its own threads would compete
+    with these.
 
     Examples
     --------
@@ -23,7 +49,7 @@ def thread_pool(count: int) -> Iterator[ThreadPoolExecutor]:
     ...     sum(pool.map(abs, [-1, 2]))
     3
     """
-    with _blas().limit(limits=1, user_api="blas"):
+    with _one_blas_thread:
         pool = ThreadPoolExecutor(count)
         try:
             yield pool
@@ -40,6 +66,14 @@ def _blas() -> Any:
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
+
+
+def _take_control() -> None:
+    """Let this thread limit BLAS, also where another one did last."""
+    for library in _blas().lib_controllers:
+        clear = getattr(library, "clear_controlling_thread", None)  # new in threadpoolctl 3.7
+        if clear is not None:
+            clear(force=True)
 
 
 Key = TypeVar("Key", bound=Hashable)

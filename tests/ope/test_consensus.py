@@ -422,20 +422,45 @@ def test_the_history_is_asked_what_the_observation_hides(monkeypatch):
 
 def test_part_of_the_estimate_may_be_that_of_the_history(monkeypatch):
     parts = Parts(monkeypatch, share=0.25, windows=0.5)
+    monkeypatch.setattr(
+        module, "windowed_weights", lambda sample, name, gamma, ratio: 1.5 * ratio + 0.5
+    )
     consensus = parts.find()
     (*_, observation), (*_, history) = parts.results[0], parts.results[4]
-    assert consensus.view == HISTORY
+    assert (consensus.view, consensus.share) == (HISTORY, 0.25)
     assert consensus.opinions.keys() == {OBSERVATION, STEP}
     scores = 0.25 * history.scores + 0.75 * observation.scores
-    delta = 0.25 * parts.delta[4] + 0.75 * parts.delta[0]
-    changes = parts.by_episode(delta, np.full((parts.n, 1), 0.5))
-    own, change = scores.mean(), changes.mean()
+    by_history, by_observation = (
+        parts.by_episode(parts.delta[k], 0.5 * parts.ratio[k] + 0.5) for k in (4, 0)
+    )
+    changes = 0.25 * by_history + 0.75 * by_observation
+    change = changes.mean()
     share = share_of_change(change, changes.std(ddof=1) / 4)
-    assert own == 0.25 * 3.0 + 0.75 * 11.0
-    assert consensus.value == pytest.approx(own + share * change)
+    assert consensus.value == pytest.approx(0.25 * 3.0 + 0.75 * 11.0 + share * change)
     assert consensus.scores == pytest.approx(scores + share * changes)
     assert consensus.plug_in == pytest.approx(0.25 * history.plug_in + 0.75 * observation.plug_in)
     assert consensus.dispersion == pytest.approx(np.hypot(4.25, 0.75 * (11.0 - 3.0)))
+
+
+def test_a_mixture_is_judged_at_least_as_strictly_as_its_parts():
+    """A share near 0 is judged as the observation, one near 1 as the history."""
+    observation = estimate_of(
+        view=OBSERVATION, value=0.0, scores=np.zeros(4), dispersion=0.4, imbalance=0.6,
+        opinions={STEP: 0.3, HISTORY: 0.5}, separate={STEP: 0.2},
+    )  # fmt: skip
+    history = estimate_of(
+        view=HISTORY, value=0.5, scores=np.full(4, 0.5), dispersion=0.05, imbalance=0.1,
+        opinions={STEP: 0.3, OBSERVATION: 0.0}, separate={STEP: 0.2},
+    )  # fmt: skip
+    nothing = history.mixed(observation, 1e-9)
+    assert nothing.value == pytest.approx(observation.value, abs=1e-8)
+    assert nothing.imbalance == observation.imbalance
+    assert nothing.contradiction(0.0) >= 0.99 * observation.contradiction(0.0)
+    everything = history.mixed(observation, 1.0 - 1e-9)
+    assert everything.value == pytest.approx(history.value)
+    assert everything.contradiction(0.5) >= history.contradiction(0.5)
+    for share in (1e-6, 0.25, 0.5, 1.0):
+        assert history.mixed(observation, share).hidden == (HISTORY, pytest.approx(0.5))
 
 
 def test_candidates_without_finite_estimates_are_an_error(monkeypatch):

@@ -38,8 +38,6 @@ from saddleback.ope.marginal_dr import fit_basis
 from saddleback.ope.slope import slope
 from saddleback.policies import Gaussian, Sampler
 
-pytestmark = pytest.mark.usefixtures("few_candidates")
-
 SMALL = np.array([[0.1, 0.02], [0.02, 0.15]])
 """Covariance of the target."""
 

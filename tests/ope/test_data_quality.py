@@ -12,8 +12,6 @@ from saddleback.features import Fourier, OneHot
 from saddleback.log import LogError, row_source
 from saddleback.ope import evaluate_statistics
 
-pytestmark = pytest.mark.usefixtures("few_candidates")
-
 FEATURES = Fourier((-3.0, -3.0), (3.0, 3.0), order=1)
 NEW = ("DROPPED", "IMPUTED", "CLIPPED", "BOX", "OUTLIERS", "INFLUENCE", "RIDGE")
 

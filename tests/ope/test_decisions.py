@@ -17,8 +17,6 @@ from saddleback.ope import Decisions
 from saddleback.ope import decisions as decisions_module
 from saddleback.ope.estimate import estimate_note, format_distinct
 
-pytestmark = pytest.mark.usefixtures("few_candidates")
-
 evaluate_decisions = sys.modules["saddleback.ope.evaluate_decisions"]
 
 CONTEXTS = np.array([0.0, 1.0, 2.0])

@@ -19,9 +19,12 @@ from helpers.decision_logs import (
 )
 from helpers.logs import columns, mixed
 from saddleback.features import Custom, Identity, OneHot
-from saddleback.ope.evidence_from_log import EvidenceReducer, _agreement, distance_on_one_side
-
-pytestmark = pytest.mark.usefixtures("few_candidates")
+from saddleback.ope.evidence_from_log import (
+    EvidenceReducer,
+    _agreement,
+    are_complete,
+    distance_on_one_side,
+)
 
 
 def test_evidence_equals_its_parts():
@@ -163,6 +166,12 @@ def test_estimates_on_one_side_are_heard_from_five_effective_episodes():
     assert distance_on_one_side(2.5, robust(ess=5.0)) == 0.0
     assert distance_on_one_side(1.5, robust(np.inf)) == 0.0
     assert distance_on_one_side(1.5, None) == 0.0
+
+
+def test_weights_are_complete_from_a_mean_of_a_half():
+    assert are_complete(robust(mean_weight=0.51))
+    assert not are_complete(robust(mean_weight=0.49))
+    assert are_complete(None)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Importance sampling: by enumeration, against plain loops, and where it must not be believed."""
 
 import math
+from dataclasses import replace
 from decimal import Decimal, localcontext
 
 import numpy as np
@@ -321,6 +322,9 @@ def test_weights_of_the_logged_policy_are_one():
     data = mixed(seed=10)
     estimates = importance_estimates(Log(data), "logged")
     np.testing.assert_array_equal(estimates.log_weights, 0.0)
+    assert estimates.mean_weight == 1.0
+    assert replace(estimates, log_weights=np.log([0.25, 1.25])).mean_weight == pytest.approx(0.75)
+    assert np.isfinite(replace(estimates, log_weights=np.full(10**5, 1e6)).mean_weight)
     gains = [item["gain"] for item in episodes(data)]
     for item in estimates.estimates():
         assert item.value == pytest.approx(np.mean(gains), rel=1e-13)

@@ -9,9 +9,9 @@ is the mean of V̂_ij over all pairs, with weights that fall with the fourth pow
 imbalance. Candidates that also see the step, or the history of an episode, do not take part. What
 their duals make of all primals tells whether the observation hides something: if so, primals of the
 observation have large residuals there. If the history finds a significant residual of the estimate,
-or predicts backups clearly better, its estimate replaces it (``hidden_state``). So does the
-estimate by windowed ratios, which use the logged propensities; other views are then corrected by
-their own, as they may already have found the same error.
+or predicts backups clearly better, its estimate replaces it, or part of it (``hidden_state``). So
+does the estimate by windowed ratios, which use the logged propensities; other views are then
+corrected by their own, as they may already have found the same error.
 """
 
 from __future__ import annotations
@@ -122,6 +122,8 @@ class Consensus:
     # Whether that is significant; if so, the estimate includes it, and those of other views include
     # what windowed ratios change there.
     is_windowed: bool = False
+    # Share of the view in the estimate; the rest is that of the observation.
+    share: float = 1.0
 
     def contradiction(self, value: float, besides: float = 0.0) -> float:
         """Return how far a value is contradicted: the root of a sum of squares.
@@ -136,15 +138,19 @@ class Consensus:
             change, error = self.windowed
             difference = max(difference, abs(change) - error)
         squares = self.dispersion**2 + difference**2 + besides**2
+        others = [value for view, value in self.opinions.items() if view != OBSERVATION]
         if self.view != HISTORY:
-            squares += sum((other - self.value) ** 2 for other in self.opinions.values())
-            squares += OWN_SHARE * sum((own - self.value) ** 2 for own in self.separate.values())
+            others = list(self.opinions.values())
+        seen = sum((other - self.value) ** 2 for other in others)
+        seen += OWN_SHARE * sum((own - self.value) ** 2 for own in self.separate.values())
+        squares += seen if self.view != HISTORY else (1.0 - self.share) * seen
         return CAUTION * float(np.sqrt(squares))
 
     def mixed(self, other: Consensus, share: float) -> Consensus:
         """Return the consensus with this share of its estimate, and the rest of another one.
 
-        What the other one changes counts as dispersion.
+        The distance to the pure estimate counts as dispersion. What both are judged by is that of
+        the worse one.
         """
         scores = share * self.scores + (1.0 - share) * other.scores
         moved = (1.0 - share) * (self.value - other.value)
@@ -154,7 +160,9 @@ class Consensus:
             error=float(scores.std(ddof=1) / np.sqrt(len(scores))),
             scores=scores,
             plug_in=share * self.plug_in + (1.0 - share) * other.plug_in,
-            dispersion=float(np.hypot(self.dispersion, moved)),
+            dispersion=float(np.hypot(max(self.dispersion, other.dispersion), moved)),
+            imbalance=max(self.imbalance, other.imbalance),
+            share=share,
         )
 
     def changed(self, changes: FloatArray) -> Consensus:
@@ -188,7 +196,7 @@ class Consensus:
     def hidden(self) -> tuple[str, float] | None:
         """The view that changes the estimate most, and by how much; None if there is no other."""
         changes = {
-            HISTORY if self.view == HISTORY else view: abs(value - self.value)
+            HISTORY if self.view == HISTORY else view: abs(value - self.value) / self.share
             for view, value in sorted(
                 self.opinions.items(), key=lambda item: abs(item[1] - self.value)
             )
@@ -202,7 +210,7 @@ class Consensus:
             "view": self.view, "value": self.value, "error": self.error,
             "dispersion": self.dispersion,
             "imbalance": self.imbalance, "opinions": self.opinions, "separate": self.separate,
-            "windowed": self.windowed, "is_windowed": self.is_windowed,
+            "windowed": self.windowed, "is_windowed": self.is_windowed, "share": self.share,
             "candidates": [asdict(candidate) for candidate in self.candidates],
         }  # fmt: skip
 
@@ -273,7 +281,7 @@ def find_consensus(
     for basis, fitted in zip(bases, fits, strict=True):
         if fitted.penalties:
             by_view.setdefault(basis.view.name, []).append((basis, fitted))
-    if not by_view:
+    if not by_view or (OBSERVATION not in by_view and by_view.keys() & {STEP, HISTORY}):
         raise InvalidParameter(
             "no candidate features give finite estimates: rewards are too large or too different "
             "in size. Rescale them."
@@ -301,8 +309,7 @@ def find_consensus(
             main = HISTORY
         if 0.0 < share < 1.0:
             mixed = by_history.mixed(parts[OBSERVATION][0], share)
-            delta = share * parts[HISTORY][1] + (1.0 - share) * parts[OBSERVATION][1]
-            parts[HISTORY] = mixed, delta, parts[HISTORY][2]
+            parts[HISTORY] = mixed, *parts[HISTORY][1:]
 
     def changes(delta: FloatArray, ratio: FloatArray) -> FloatArray | None:
         weights = windowed_weights(sample, target, gamma, ratio[:, 0])
@@ -310,6 +317,11 @@ def find_consensus(
 
     estimate, *means = parts.pop(main)
     by_episode = changes(*means) if horizon is None else None
+    if by_episode is not None and estimate.share < 1.0:
+        rest = changes(*parts[OBSERVATION][1:])
+        by_episode = (
+            None if rest is None else estimate.share * by_episode + (1.0 - estimate.share) * rest
+        )
     if by_episode is not None:
         estimate = estimate.changed(by_episode)
 

@@ -108,8 +108,8 @@ class Trajectories:
 
     @property
     def mean_weight(self) -> float:
-        """Mean of the episode weights: 1 up to noise, unless the log lacks rare large ones."""
-        return float(np.exp(np.minimum(self.log_weights, LARGE)).mean())
+        """Mean of the episode weights, each capped at e⁵⁰: 1, unless the log lacks large ones."""
+        return float(np.exp(np.minimum(self.log_weights, 50.0)).mean())
 
     @cached_property
     def k_hat(self) -> float:

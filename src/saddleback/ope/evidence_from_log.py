@@ -97,7 +97,7 @@ class EvidenceReducer:
         return replace(
             measured,
             weighted=distance_on_one_side(measured.interval.value, robust),
-            weights_are_complete=robust is None or robust.mean_weight >= MIN_MEAN_WEIGHT,
+            weights_are_complete=are_complete(robust),
         )
 
 
@@ -191,3 +191,8 @@ def distance_on_one_side(value: float, robust: Trajectories | None) -> float:
         return 0.0
     low, high = sorted(robust.value(name) - value for name in robust.names)
     return max(low, -high, 0.0) if np.isfinite([low, high]).all() else 0.0
+
+
+def are_complete(robust: Trajectories | None) -> bool:
+    """Whether no large weights seem to be missing."""
+    return robust is None or robust.mean_weight >= MIN_MEAN_WEIGHT

@@ -187,9 +187,7 @@ class Ranking(Tabular):
         places = self._places
         table = [("candidate", "value", "difference", self._side, "reliability")]
         for candidate in self.candidates:
-            bound = candidate.bound
-            if math.isfinite(bound):  # claim no more than the bound
-                bound = math.floor(bound * 10.0**places) / 10.0**places
+            bound = _floor(candidate.bound, places)  # claim no more
             bound = -bound if self.lower_is_better else bound
             value, difference, limit = (
                 number(candidate.value, places), number(candidate.difference, places, sign=True),
@@ -252,9 +250,21 @@ def _rounded_down(bound: float, places: int) -> str:
     >>> _rounded_down(39.715, 1), _rounded_down(0.03, 0)
     ('39.7', '0.03')
     """
-    while places < 12 and math.floor(bound * 10.0**places) == 0:
+    while places < 12 and _floor(bound, places) == 0:
         places += 1
-    return number(math.floor(bound * 10.0**places) / 10.0**places, places)
+    return number(_floor(bound, places), places)
+
+
+def _floor(bound: float, places: int) -> float:
+    """Round down to decimals, but for the last bits of a bound.
+
+    Examples
+    --------
+    >>> _floor(0.996, 2), _floor(0.29, 2), _floor(-0.991, 2), _floor(1e300, 12)
+    (0.99, 0.29, -1.0, 1e+300)
+    """
+    scaled = bound * 10.0**places
+    return math.floor(round(scaled, 3)) / 10.0**places if math.isfinite(scaled) else bound
 
 
 def rank(result: Evaluation, *, alpha: float = 0.05, baseline: float | None = None) -> Ranking:

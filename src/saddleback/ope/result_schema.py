@@ -117,6 +117,7 @@ class SavedConsensus(Struct):
     candidates: list[SavedCandidate]
     windowed: tuple[Maybe, Maybe] | None = None
     is_windowed: bool = False
+    share: float = 1.0
 
 
 class SavedVerdict(Struct):
