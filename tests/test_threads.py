@@ -14,7 +14,7 @@ from saddleback._threads import thread_pool
 
 
 def blas_threads():
-    return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+    return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
 
 
 @pytest.fixture(autouse=True)

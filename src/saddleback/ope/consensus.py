@@ -195,11 +195,12 @@ class Consensus:
     @property
     def hidden(self) -> tuple[str, float] | None:
         """The view that changes the estimate most, and by how much; None if there is no other."""
+        value = self.value
+        if self.share < 1.0:  # of the history alone
+            value -= (1.0 - 1.0 / self.share) * (value - self.opinions[OBSERVATION])
         changes = {
-            HISTORY if self.view == HISTORY else view: abs(value - self.value) / self.share
-            for view, value in sorted(
-                self.opinions.items(), key=lambda item: abs(item[1] - self.value)
-            )
+            HISTORY if self.view == HISTORY else view: abs(other - value)
+            for view, other in sorted(self.opinions.items(), key=lambda item: abs(item[1] - value))
             if view != OBSERVATION or self.view == HISTORY
         }
         return max(changes.items(), key=lambda item: item[1], default=None)
