@@ -71,7 +71,7 @@ def _blas() -> Any:
 def _take_control() -> None:
     """Let this thread limit BLAS, also where another one did last."""
     for library in _blas().lib_controllers:
-        clear = getattr(library, "clear_controlling_thread", None)  # new in threadpoolctl 3.7
+        clear = getattr(library, "clear_controlling_thread", None)  # not in threadpoolctl 3.6
         if clear is not None:
             clear(force=True)
 
