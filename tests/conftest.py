@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -129,21 +130,24 @@ def shared_folder(tmp_path_factory):
     return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
 
+@contextmanager
+def patched(function, folder):
+    """Let evaluations keep what they find in a folder."""
+    folder.mkdir(exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        function(patch, folder)
+        yield
+
+
 @pytest.fixture(scope="module")
 def few_candidates(shared_folder):
     """Find the consensus of a few candidates: its value does not matter to these tests."""
-    folder = shared_folder / "opinions of few"
-    folder.mkdir(exist_ok=True)
-    with pytest.MonkeyPatch.context() as patch:
-        use_few_candidates(patch, folder)
+    with patched(use_few_candidates, shared_folder / "opinions of few"):
         yield
 
 
 @pytest.fixture(scope="module")
 def known_opinions(shared_folder):
     """Find the consensus on the same sample and policy once for all tests with this fixture."""
-    folder = shared_folder / "opinions"
-    folder.mkdir(exist_ok=True)
-    with pytest.MonkeyPatch.context() as patch:
-        know_opinions(patch, folder)
+    with patched(know_opinions, shared_folder / "opinions"):
         yield

@@ -17,6 +17,9 @@ def blas_threads():
     return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
 
 
+pytestmark = pytest.mark.skipif(not blas_threads(), reason="this BLAS cannot be limited")
+
+
 @pytest.fixture(autouse=True)
 def two_blas_threads():
     """As by default on a machine with two cores."""
