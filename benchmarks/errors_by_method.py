@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
+
 import saddleback as sb
 from saddleback.ope.methods import DOUBLY_ROBUST, IMPORTANCE_SAMPLING
 
@@ -57,10 +59,13 @@ def estimated_values(estimates):
 def candidate_values(candidates):
     """Return plug-in values by a name that is the same for all logs of a case.
 
-    Bandwidths and numbers of cells vary between logs, so bases of a kind are numbered.
+    Bandwidths and numbers of cells vary between logs, so bases of a kind are numbered. Those that
+    are only duals have no residual.
     """
     values, numbers = {}, {}
     for one in candidates:
+        if not np.isfinite(one.residual):
+            continue
         kind = one.basis.partition(",")[0].lstrip("0123456789 ")
         same = numbers.setdefault((one.view, kind), {})
         number = same.setdefault(one.basis, len(same) + 1)

@@ -15,7 +15,7 @@ from concurrent.futures import Executor
 import numpy as np
 
 from saddleback._typing import FloatArray
-from saddleback.ope.candidates import GIVEN, OBSERVATION, Basis
+from saddleback.ope.candidates import GIVEN, OBSERVATION, Basis, middle_of_each_kind
 from saddleback.ope.episode_sample import EpisodeSample
 from saddleback.ope.fold_sums import Rows
 from saddleback.ope.marginal_dr import POOLING, fit_basis
@@ -42,11 +42,12 @@ def pilots(bases: Sequence[Basis]) -> list[Basis]:
     They are functions of the observation: goals that only the history could predict would make it
     seem to be needed.
     """
-    kinds: dict[tuple[str, str], list[Basis]] = {}
-    for basis in bases:
-        if basis.view.name in (OBSERVATION, GIVEN) and not basis.lam and basis.name != "constant":
-            kinds.setdefault(basis.kind, []).append(basis)
-    return [same[len(same) // 2] for same in kinds.values()]
+    return middle_of_each_kind(
+        basis
+        for basis in bases
+        if basis.view.name in (OBSERVATION, GIVEN)
+        and basis.name != "constant" and not basis.lam and not basis.is_weighted
+    )  # fmt: skip
 
 
 def common_goals(

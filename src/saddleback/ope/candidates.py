@@ -9,7 +9,7 @@ feature per distinct value where there are few.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
@@ -68,6 +68,8 @@ class Basis:
     lam: float = field(default=0.0, kw_only=True)
     # Whether all actions share the features; otherwise each has its own weights.
     is_shared: ClassVar[bool] = False
+    # Whether rows are weighted by π(a|s)/μ(a|s), which gives a dual only (`state_candidates`).
+    is_weighted: ClassVar[bool] = False
 
     @property
     def kind(self) -> tuple[str, str]:
@@ -201,6 +203,14 @@ def candidates(
             scaled = scaling(view.before)
             cells = Cells.of(scaled, min(64, max_size, 1 + len(scaled) // 20))
             yield Basis(f"{cells.size} cells", view, partial(_cells, cells, scaling))
+
+
+def middle_of_each_kind(bases: Iterable[Basis]) -> list[Basis]:
+    """Return the middle one of each kind of basis on each view, such as the random Fourier ones."""
+    kinds: dict[tuple[str, ...], list[Basis]] = {}
+    for basis in bases:
+        kinds.setdefault((basis.view.name, *basis.kind), []).append(basis)
+    return [same[len(same) // 2] for same in kinds.values()]
 
 
 def given_basis(features: Features, sample: EpisodeSample) -> Basis:

@@ -10,8 +10,14 @@ imbalance. Candidates that also see the step, or the history of an episode, do n
 their duals make of all primals tells whether the observation hides something: if so, primals of the
 observation have large residuals there. If the history finds a significant residual of the estimate,
 or predicts backups clearly better, its estimate replaces it, or part of it (``hidden_state``). So
-does the estimate by windowed ratios, which use the logged propensities; other views are then
-corrected by their own, as they may already have found the same error.
+does the estimate by windowed ratios, which use the logged propensities. Views that see more than
+the observation are corrected by their own; the observation is as the estimate is, so that what it
+hides remains to be seen.
+
+Weights and errors come from fits to other folds. Where each point has a feature of its own, the
+estimate is then that of fits to all folds with the same weights: rare points are in few episodes,
+so that leaving out a fold loses some of them. Where points are few or actions many, ratios of
+states times the logged ratio of the action are additional duals (``state_candidates``).
 """
 
 from __future__ import annotations
@@ -43,7 +49,8 @@ from saddleback.ope.episode_sample import EpisodeSample
 from saddleback.ope.fold_sums import Rows
 from saddleback.ope.hidden_state import relative_loss, share_of_history
 from saddleback.ope.marginal_dr import POOLING, RIDGES, Fits, fit_basis
-from saddleback.ope.shared_candidates import shared_candidates
+from saddleback.ope.shared_candidates import FEW, shared_candidates
+from saddleback.ope.state_candidates import state_candidates
 from saddleback.ope.windowed_ratios import share_of_change, windowed_weights
 
 QUANTILE = 0.8
@@ -119,8 +126,7 @@ class Consensus:
     # How much windowed ratios change the estimate, and the standard error of that. None where they
     # are not used: without logged propensities, for continuous actions, or with a horizon.
     windowed: tuple[float, float] | None = None
-    # Whether that is significant; if so, the estimate includes it, and those of other views include
-    # what windowed ratios change there.
+    # Whether that is significant; if so, the estimate includes a share of it.
     is_windowed: bool = False
     # Share of the view in the estimate; the rest is that of the observation.
     share: float = 1.0
@@ -242,6 +248,10 @@ def find_consensus(
         if sample.n_actions > 1:
             lam = LAMBDA if horizon is None and sample.step.any() else 0.0
             bases += shared_candidates(sample, target, limit, SHARED_WAVES[thorough], lam=lam)
+        few_points = any(one.is_exact and one.view.name == OBSERVATION for one in bases)
+        many_actions = limit // sample.n_actions < FEW
+        if (few_points or many_actions) and sample.action_ratios(target) is not None:
+            bases += state_candidates(bases)
         if given is not None:
             bases.insert(0, given_basis(given, sample))
     shared_rows = Rows.shared(sample, target, gamma)
@@ -282,6 +292,9 @@ def find_consensus(
     for basis, fitted in zip(bases, fits, strict=True):
         if fitted.penalties:
             by_view.setdefault(basis.view.name, []).append((basis, fitted))
+    by_view = {
+        view: own for view, own in by_view.items() if any(not one.is_weighted for one, _ in own)
+    }
     if not by_view or (OBSERVATION not in by_view and by_view.keys() & {STEP, HISTORY}):
         raise InvalidParameter(
             "no candidate features give finite estimates: rewards are too large or too different "
@@ -326,16 +339,18 @@ def find_consensus(
     if by_episode is not None:
         estimate = estimate.changed(by_episode)
 
-    def value(other: Consensus, delta: FloatArray, ratio: FloatArray) -> float:
-        own = changes(delta, ratio) if estimate.is_windowed else None
+    def value(view: str, other: Consensus, delta: FloatArray, ratio: FloatArray) -> float:
+        own = changes(delta, ratio) if estimate.windowed is not None else None
         if own is None or estimate.windowed is None:
             return other.value
-        return other.value + share_of_change(*estimate.windowed) * float(own.mean())
+        if view == OBSERVATION:  # what it hides is to be seen, unless the estimate has it, too
+            return other.value + share_of_change(*estimate.windowed) * float(own.mean())
+        return other.changed(own).value
 
     return replace(
         estimate,
-        opinions={view: value(*part) for view, part in parts.items()},
-        separate={view: value(*part) for view, part in own_parts.items()},
+        opinions={view: value(view, *part) for view, part in parts.items()},
+        separate={view: value(view, *part) for view, part in own_parts.items()},
         horizon=horizon,
         candidates=sum((other.candidates for other, *_ in parts.values()), estimate.candidates),
     )
@@ -367,9 +382,10 @@ def _weigh(
         [id(basis) if len(primals) > 1 else k for k, (basis, *_) in enumerate(labels)]
     )
     impossible = np.abs(values - np.clip(values, *possible))
-    plausible = impossible <= noise
+    only_dual = np.array([basis.is_weighted for basis, *_ in labels])
+    plausible = (impossible <= noise) & ~only_dual
     if len(set(groups[plausible])) < 2:
-        plausible[:] = True
+        plausible[:] = ~only_dual
     imbalance = _imbalances(estimates[plausible], groups[plausible])
     residual = np.abs(correction) @ _weights(imbalance + noise, 2.0)
     if any(basis.is_exact for basis, _ in primals):
@@ -377,12 +393,19 @@ def _weigh(
         loss = np.concatenate([fits.loss for _, fits in primals])
         residual += LOSS * max(1.0, float(np.median(mass))) * excess(loss)
     residual = np.maximum(residual, impossible)
+    residual[only_dual] = np.inf
     primal = _weights(residual + noise, POWER)
     dual = _weights(imbalance + noise, POWER)
     mean_delta = _mean(primal, [fits.delta for _, fits in primals])
     mean_ratio = _mean(dual, [fits.ratio for _, fits in duals])
     plug_in = primal @ start
     scores = plug_in + _corrections(mean_delta, mean_ratio, sample)
+    if any(fits.full is not None for _, fits in primals):  # the same scores around another mean
+        final_start, final_delta = zip(*(fits.final for _, fits in primals), strict=True)
+        mean_delta = _mean(primal, final_delta)
+        final = primal @ np.concatenate(final_start)
+        final += _corrections(mean_delta, mean_ratio, sample)
+        scores += final.mean() - scores.mean()
     value = float(scores.mean())
     own = slice(len(labels) - len(dual), None)
     columns = zip(

@@ -77,6 +77,15 @@ class EpisodeSample:
         taken[first] = self.start_pi[target][self.episode[first], self.actions[first]]
         return taken
 
+    def action_ratios(self, target: str) -> FloatArray | None:
+        """Return π(a|s)/μ(a|s) of the action taken in each transition, [n].
+
+        None if actions are continuous, or propensities are not known.
+        """
+        if self.action_values is not None or not np.isfinite(self.propensities).all():
+            return None
+        return self.taken_pi(target) / self.propensities
+
     def thinned(self, max_rows: int) -> EpisodeSample:
         """Return the first episodes, at most a number of rows but at least two a fold."""
         rows = np.cumsum(np.bincount(self.episode, minlength=len(self.starts)))

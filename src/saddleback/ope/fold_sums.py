@@ -27,6 +27,7 @@ class Rows:
     start_folds: IntArray
     carried: FloatArray | None = None
     goals: FloatArray | None = None  # what every basis predicts, to be compared, [n, P]
+    ratios: FloatArray | None = None  # π(a|s)/μ(a|s) of the actions taken, if known, [n]
 
     @classmethod
     def of(cls, sample: EpisodeSample, target: str, gamma: float) -> Rows:
@@ -48,9 +49,11 @@ class Rows:
         carried = None
         if sample.action_values is None:
             carried = np.where(sample.step > 0, gamma * sample.taken_pi(target), 0.0)[order]
+        ratios = sample.action_ratios(target)
         return cls(
             order, np.zeros(len(order), dtype=np.int64), sample.rewards[order], weights,
             fold[order], np.ones((len(sample.starts), 1)), sample.folds, carried,
+            ratios=None if ratios is None else ratios[order],
         )  # fmt: skip
 
 

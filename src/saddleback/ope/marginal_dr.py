@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +51,10 @@ DIRECTION_ROWS, CHUNK = 2000, 4096
 """Rows from which directions are found, and rows whose features are evaluated at a time."""
 
 
+Solution = tuple[FloatArray, FloatArray] | None
+"""θ and u; None if a matrix is singular."""
+
+
 @dataclass(frozen=True, eq=False)
 class Fits:
     """Cross-fitted candidates of one basis, R penalties."""
@@ -66,18 +70,30 @@ class Fits:
     loss: FloatArray
     # γ times the next values under π at the steps that are kept, [R, n, steps].
     following: FloatArray
+    # `start` and `delta` of θ fitted to all folds, for features of which each distinct point has
+    # its own: these TD errors are orthogonal to any w of point and action, but for the ridge.
+    full: tuple[FloatArray, FloatArray] | None = None
+
+    @property
+    def final(self) -> tuple[FloatArray, FloatArray]:
+        """q(s_0) and δ for the estimate: of fits to all folds, if there are any."""
+        return (self.start, self.delta) if self.full is None else self.full
 
     def finite(self) -> Fits:
         """Return the candidates whose numbers are finite, and their sums of products as well."""
-        delta, ratio = (np.abs(part).max(axis=(1, 2)) for part in (self.delta, self.ratio))
         limit = np.sqrt(np.finfo(self.delta.dtype).max) / self.delta[0].size
-        finite = np.isfinite(self.start).all(axis=1) & (delta < limit) & (ratio < limit)
+        finite = np.ones(len(self.penalties), dtype=bool)
+        for start in (self.start, self.final[0]):
+            finite &= np.isfinite(start).all(axis=1)
+        for part in (self.delta, self.final[1], self.ratio):
+            finite &= np.abs(part).max(axis=(1, 2)) < limit
         kept = np.flatnonzero(finite)
         if len(kept) == len(self.penalties):
             return self
         return Fits(
             [self.penalties[k] for k in kept], self.start[kept], self.delta[kept],
             self.ratio[kept], self.theta[kept], self.loss[kept], self.following[kept],
+            None if self.full is None else (self.full[0][kept], self.full[1][kept]),
         )  # fmt: skip
 
 
@@ -104,13 +120,18 @@ def fit_basis(
     if basis.lam:
         assert rows.carried is not None
         traces = accumulate_traces(before, basis.lam * rows.carried)
+    if basis.is_weighted:
+        assert rows.ratios is not None
+        traces = rows.ratios[:, None] * before
     folds = [FoldSums.of(k, traces, before, after, first, rows) for k in range(FOLDS)]
     total = [
         functools.reduce(np.add, parts) for parts in zip(*(f.sums for f in folds), strict=True)
     ]
     penalties = list(itertools.product(pooling, ridges))
-    squares, products = _regression_sums(folds, before, rows.goals, bool(basis.lam))
-    loss = np.zeros((len(penalties), 0 if products is None else products[0].shape[1]))
+    goals = None if basis.is_weighted else rows.goals
+    squares, products = _regression_sums(folds, before, goals, bool(basis.lam))
+    loss = np.zeros((len(penalties), 0 if rows.goals is None else rows.goals.shape[1]))
+    loss[:] = np.inf if basis.is_weighted else 0.0
     columns = 1 if horizon is None else min(horizon, max(MIN_STEPS, MAX_CELLS // len(before)))
     single = horizon is not None and np.abs(rows.rewards).max() <= MAX_SINGLE
     kind: Any = np.float32 if single else np.float64
@@ -122,24 +143,29 @@ def fit_basis(
     weights = rows.weights.astype(kind, copy=False)
     thetas = np.full((len(penalties), FOLDS, len(total[2])), np.nan)
     kept = np.full((*delta.shape[:2], len(steps)), np.nan, kind)
+    equal = directions is not None
+
+    def apply(k: int, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return q(s_0) and δ of the episodes and rows of fold k, by penalty."""
+        fold, this = folds[k], theta.astype(kind, copy=False)
+        following = this
+        if horizon is not None:
+            step, _ = drawn_steps(horizon, columns, k)
+            this, following = this[:, :, horizon - step], this[:, :, horizon - step - 1]
+        errors = rows.rewards[fold.rows, None, None] - fold.of_actions(before, this)
+        errors += fold.next_values(after, weights, following)
+        return (fold.starts(first, rows.start_pi) @ theta[:, :, -1]).T, errors.transpose(1, 0, 2)
+
     for k, fold in enumerate(folds):
-        M, C, b, x = (all_folds - own for all_folds, own in zip(total, fold.sums, strict=True))
-        equal, solutions = directions is not None, {}
-        system = None if horizon is not None else Penalised(M, C, equal)
-        gram = None
-        if products is not None or horizon is not None:
-            gram = Penalised(M if squares is None else _without(k, squares), None, equal)
+        others = [all_folds - own for all_folds, own in zip(total, fold.sums, strict=True)]
         y = None if products is None else _without(k, products)
-        C = np.asfortranarray(C)
-        for r, (pooled, ridge) in enumerate(penalties):
-            factor = None if gram is None else _cholesky(gram.matrix(ridge, pooled))
+        gram = None if squares is None else _without(k, squares)
+        solutions = {}
+        for r, (factor, solution) in enumerate(
+            _solve(others, gram, penalties, horizon, equal, y is not None)
+        ):
             if y is not None:
-                loss[r] += _squared_errors(factor, y, fold, before, rows.goals)
-            if system is not None:
-                solution = _fixed_point(system.matrix(ridge, pooled), b, x)
-            else:
-                assert horizon is not None
-                solution = None if factor is None else _recursion(factor, C, b, x, horizon)
+                loss[r] += _squared_errors(factor, y, fold, before, goals)
             if solution is not None:
                 solutions[r] = solution
         if not solutions:
@@ -147,23 +173,24 @@ def fit_basis(
         theta, u = (np.stack(part, axis=1) for part in zip(*solutions.values(), strict=True))
         solved = np.array(list(solutions))
         thetas[solved, k] = theta[:, :, -1].T
-        start[np.ix_(solved, fold.episodes)] = (
-            fold.starts(first, rows.start_pi) @ theta[:, :, -1]
-        ).T
         at = np.ix_(solved, np.arange(fold.rows.start, fold.rows.stop))
-        this = following = theta.astype(kind, copy=False)
+        start[np.ix_(solved, fold.episodes)], delta[at] = apply(k, theta)
         if horizon is not None:
             step, stands_for = drawn_steps(horizon, columns, k)
-            this, following = this[:, :, horizon - step], this[:, :, horizon - step - 1]
             u = u[:, :, step] * stands_for
-        errors = rows.rewards[fold.rows, None, None] - fold.of_actions(before, this)
-        errors += fold.next_values(after, weights, following)
         if steps:
             later = [0 if horizon is None else horizon - step - 1 for step in steps]
             values = fold.next_values(after, weights, theta[:, :, later].astype(kind))
             kept[at] = values.transpose(1, 0, 2)
-        delta[at] = errors.transpose(1, 0, 2)
         ratio[at] = fold.of_actions(traces, u.astype(kind, copy=False)).transpose(1, 0, 2)
+    full = None
+    if basis.is_exact and not (basis.is_weighted or steps):
+        full = start.copy(), delta.copy()
+        for r, (_, solution) in enumerate(_solve(total, None, penalties, horizon, equal, False)):
+            for k, fold in enumerate(folds if solution is not None else ()):
+                assert solution is not None
+                starts, errors = apply(k, solution[0][:, None])
+                full[0][r, fold.episodes], full[1][r, fold.rows] = starts[0], errors[0]
     blocks = np.zeros((*thetas.shape[:2], rows.weights.shape[1], len(active)))
     blocks[..., active] = thetas.reshape(*blocks.shape[:3], -1)
     if directions is not None:
@@ -172,7 +199,38 @@ def fit_basis(
     back = np.argsort(rows.order)
     delta, ratio = (np.take(part, back, axis=1) for part in (delta, ratio))
     kept = np.take(kept, back, axis=1)
-    return Fits(penalties, start, delta, ratio, thetas, loss / len(before), kept)
+    if full is not None:
+        full = full[0], np.take(full[1], back, axis=1)
+    return Fits(penalties, start, delta, ratio, thetas, loss / len(before), kept, full)
+
+
+def _solve(
+    sums: Sequence[FloatArray],
+    squares: FloatArray | None,
+    penalties: Sequence[tuple[float, float]],
+    horizon: int | None,
+    equal: bool,
+    has_goals: bool,
+) -> Iterator[tuple[FloatArray | None, Solution]]:
+    """Yield the factor of M_λ, if it is needed, and θ and u for each penalty.
+
+    ``squares`` is Σφφᵀ where M is not; only features without a horizon may have them.
+    """
+    M, C, b, x = sums
+    system = Penalised(M, C, equal) if horizon is None else None
+    gram = None
+    if has_goals or system is None:
+        gram = Penalised(M if squares is None else squares, None, equal)
+    C = np.asfortranarray(C)
+    for pooled, ridge in penalties:
+        factor = None if gram is None else _cholesky(gram.matrix(ridge, pooled))
+        solution: Solution = None
+        if system is not None:
+            solution = _fixed_point(system.matrix(ridge, pooled), b, x)
+        elif factor is not None:
+            assert horizon is not None
+            solution = _recursion(factor, C, b, x, horizon)
+        yield factor, solution
 
 
 def _regression_sums(
@@ -277,10 +335,6 @@ def _evaluate(
         before[part] = reduced(basis.before(order[part]))
         after[part] = reduced(basis.after(order[part]))
     return before, after, first
-
-
-Solution = tuple[FloatArray, FloatArray] | None
-"""θ and u; None if a matrix is singular."""
 
 
 def _fixed_point(matrix: FloatArray, b: FloatArray, x: FloatArray) -> Solution:

@@ -44,10 +44,9 @@ def windowed_weights(
     would end after a truncated episode are made up for by the others. Windows are at most half as
     long as most truncated episodes, so that few are lost.
     """
-    propensities = sample.propensities
-    if sample.estimated or sample.action_values is not None or not np.isfinite(propensities).all():
+    rho = None if sample.estimated else sample.action_ratios(target)
+    if rho is None:
         return None
-    rho = sample.taken_pi(target) / propensities
     step = sample.step
     k = window(rho, int(step.max()) + 1)
     truncated = step[sample.last & sample.continues] + 1
