@@ -24,6 +24,7 @@ from saddleback.ope.fold_sums import Rows
 from saddleback.ope.hidden_state import relative_loss, share_of_history
 from saddleback.ope.marginal_dr import fit_basis
 from saddleback.ope.sandwich import Interval
+from saddleback.ope.state_candidates import StateBasis
 
 
 def sample_of(log, **options):
@@ -240,7 +241,9 @@ def test_pilots_are_the_middle_ones_of_their_kind():
         basis("random Fourier 30, bandwidth 4"), basis("linear, λ 0.9", lam=0.9),
         basis("7 cells", "features"), basis("9 cells"),
     ]  # fmt: skip
-    chosen = ["random Fourier 20, bandwidth 2", "linear", "9 cells"]
+    weighted = StateBasis("weighted linear", SimpleNamespace(name="observation"), None)
+    bases.append(weighted)
+    chosen = ["random Fourier 20, bandwidth 2", "linear", "7 cells", "9 cells"]
     assert [one.name for one in pilots(bases)] == chosen
 
 
@@ -282,7 +285,7 @@ def test_goals_of_shared_features_have_one_penalty(monkeypatch):
     monkeypatch.setattr(module, "fit_basis", fitted)
     shared = SimpleNamespace(
         name="linear, shared", view=SimpleNamespace(name="observation"), lam=0.0, kind=("s", "l"),
-        is_shared=True,
+        is_shared=True, is_weighted=False,
     )  # fmt: skip
     common_goals("own", "shared", [shared], SimpleNamespace(rewards=np.ones(2)), 0.5, None)
     assert calls == [("shared", (1e-3,), (100.0,))]

@@ -23,6 +23,7 @@ from saddleback.ope.consensus import CAUTION, Consensus, find_consensus
 from saddleback.ope.episode_sample import sample_episodes
 from saddleback.ope.marginal_dr import POOLING, RIDGES, Fits
 from saddleback.ope.shared_candidates import shared_candidates
+from saddleback.ope.state_candidates import StateBasis
 from saddleback.ope.windowed_ratios import share_of_change
 
 
@@ -83,9 +84,12 @@ class Weighed:
         duals = self.parts[len(self.parts) - self.own :]
         actual, delta, ratio = module._weigh(self.parts, duals, self.sample, noise, possible)
         count = sum(len(fits.start) for _, fits in duals)
+        final = [pair for _, fits in self.parts for pair in zip(*fits.final, strict=True)]
+        only_duals = [i for i, k in enumerate(numbers) if self.parts[k][0].is_weighted]
         expected = weigh_views(
-            triples, owners or numbers, count, self.episode, noise, possible, losses
-        )
+            triples, owners or numbers, count, self.episode, noise, possible, losses, final,
+            only_duals,
+        )  # fmt: skip
         for name in ("value", "error", "scores", "plug_in", "dispersion", "imbalance"):
             assert getattr(actual, name) == pytest.approx(expected[name], rel=1e-9), name
         rows = [
@@ -150,6 +154,41 @@ def test_losses_count_where_features_may_be_exact(mass):
         fits.ratio[:] += mass
     _, without_losses = plain.compare(0.05, (-9.0, 9.0))
     assert with_losses["value"] != pytest.approx(without_losses["value"])
+
+
+def test_fits_to_all_folds_move_the_estimate_alone():
+    """Weights, errors and dispersion around the estimate are those of the cross-fits."""
+    weighed = Weighed(3, is_exact=True)
+    losses = weighed.flat()[2]
+    plain, _ = weighed.compare(0.05, (-9.0, 9.0), losses=losses)
+    rng = np.random.default_rng(1)
+    basis, fits = weighed.parts[1]
+    full = fits.start + 0.5, rng.normal(size=fits.delta.shape)
+    weighed.parts[1] = basis, replace(fits, full=full)
+    moved, _ = weighed.compare(0.05, (-9.0, 9.0), losses=losses)
+    assert abs(moved.value - plain.value) > 0.01
+    assert moved.candidates == plain.candidates
+    assert moved.error == pytest.approx(plain.error, rel=1e-12)
+    assert np.array_equal(moved.plug_in, plain.plug_in)
+
+
+def test_bases_of_states_are_only_duals():
+    weighed = Weighed(3, counts=((2, 1), (2, 2), (3, 2)))
+    basis, fits = weighed.parts[1]
+    weighed.parts[1] = StateBasis(basis.name, basis.view, basis.encode), fits
+    states = weighed.compare(0.05, (-9.0, 9.0))[0].candidates[2:4]
+    assert [(one.residual, one.primal) for one in states] == [(np.inf, 0.0)] * 2
+    assert min(one.dual for one in states) > 0
+    weighed.parts[2][1].start[:] += 20.0  # a single plausible basis is left
+    weighed.compare(0.05, (-9.0, 9.0))
+
+
+def test_views_of_duals_alone_give_no_estimate(monkeypatch):
+    parts = Parts(monkeypatch)
+    view = next(basis.view for basis in parts.bases if basis.view.name == STEP)
+    weighted = StateBasis("weighted", view, lambda points: np.ones((len(points), 1)))
+    parts.bases = [basis for basis in parts.bases if basis.view.name != STEP] + [weighted]
+    assert set(parts.find().opinions) == {HISTORY}
 
 
 def test_the_direct_model_leaves_out_bases_of_little_weight():
@@ -505,11 +544,30 @@ def test_every_view_is_corrected_by_its_own_windowed_ratios(monkeypatch):
     assert share > 0.1
     assert consensus.value == pytest.approx(11.0 + share * changes[0].mean())
     views_of = {STEP: (2.0, 2, 12.0, 1), HISTORY: (3.0, 4, 13.0, 3)}
+    shares = set()
     for view, (opinion, one, separate, other) in views_of.items():
-        expected = opinion + share * changes[one].mean()
-        assert consensus.opinions[view] == pytest.approx(expected)
-        expected = separate + share * changes[other].mean()
-        assert consensus.separate[view] == pytest.approx(expected)
+        for actual, value, k in (
+            (consensus.opinions, opinion, one), (consensus.separate, separate, other),
+        ):  # fmt: skip
+            own = share_of_change(changes[k].mean(), changes[k].std(ddof=1) / 4)
+            assert actual[view] == pytest.approx(value + own * changes[k].mean())
+            shares.add(round(own, 6))
+    assert len(shares) == 4
+    assert min(shares) < share < max(shares)
+
+
+def test_the_observation_is_corrected_as_far_as_the_history_that_leads(monkeypatch):
+    windows = np.linspace(0.5, 2.0, 40)
+    parts = Parts(monkeypatch, share=1.0, windows=windows)
+    consensus = parts.find()
+    assert consensus.view == HISTORY
+    change, by_observation = (
+        parts.by_episode(parts.delta[k], windows[:, None]).mean() for k in (4, 0)
+    )
+    share = share_of_change(*consensus.windowed)
+    assert consensus.windowed[0] == pytest.approx(change)
+    assert 0.1 < share < 1.0
+    assert consensus.opinions[OBSERVATION] == pytest.approx(11.0 + share * by_observation)
 
 
 def test_a_horizon_has_no_windowed_ratios(monkeypatch):

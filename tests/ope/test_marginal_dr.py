@@ -55,6 +55,46 @@ def test_fits_equal_those_of_the_oracle(horizon, ridge, pooling):
     assert np.allclose(fits.ratio[0], ratio, rtol=precision, atol=precision)
 
 
+def exact_basis(sample):
+    """A feature for each cell of the first observation."""
+    values = np.arange(-3.0, 4.0)
+
+    def encode(points):
+        return np.column_stack([np.ones(len(points)), points[:, [0]].round().clip(-3, 3) == values])
+
+    return Basis("7 distinct values", next(iter(views(sample))), encode, is_exact=True)
+
+
+@pytest.mark.parametrize("horizon", [None, 1, 4])
+def test_exact_features_are_also_fitted_to_all_folds(horizon):
+    sample = sample_of(sb.Log(mixed(3, d=2)))
+    basis, rows = exact_basis(sample), Rows.of(sample, "new", 0.9)
+    fits = fit_basis(basis, rows, horizon, (1e-4, 0.1), (100.0,))
+    precision = 2e-6  # the constant is the sum of the others, and rows may be kept in float32
+    for r, ridge in enumerate((1e-4, 0.1)):
+        options = sample, "new", basis.encode, 0.9, ridge, 100.0, horizon
+        for (start, delta), to_all in (((fits.start, fits.delta), False), (fits.final, True)):
+            expected = fit(*options, to_all=to_all)
+            assert np.allclose(start[r], expected[0], rtol=precision, atol=precision)
+            assert np.allclose(delta[r], expected[1], rtol=precision, atol=precision)
+    assert fits.final[0] is not fits.start
+    smooth = fit_basis(replace(basis, is_exact=False), rows, horizon, (1e-4,), (100.0,))
+    assert smooth.full is None
+    assert smooth.final == (smooth.start, smooth.delta)
+
+
+@pytest.mark.parametrize("horizon", [None, 4])
+def test_fits_to_all_folds_leave_nothing_to_correct(horizon):
+    """Without a ridge, their TD errors are orthogonal to any function of cell and action."""
+    sample = sample_of(sb.Log(mixed(3, d=2)))
+    basis = exact_basis(sample)
+    fits = fit_basis(basis, Rows.of(sample, "new", 0.9), horizon, (1e-9,), (1.0,))
+    cell = basis.encode(sample.states)[:, 1:].argmax(axis=1)
+    w = np.random.default_rng(0).normal(size=(7, sample.n_actions))[cell, sample.actions]
+    corrections = [abs((w @ delta[0]).mean()) for delta in (fits.final[1], fits.delta)]
+    assert corrections[0] < 1e-4 < 0.1 < corrections[1]
+
+
 @pytest.mark.parametrize("chunk", [4096, 7])
 @pytest.mark.parametrize("horizon", [None, 4])
 def test_weights_predictions_and_next_values_equal_those_of_the_oracle(monkeypatch, horizon, chunk):

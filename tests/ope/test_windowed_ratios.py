@@ -197,8 +197,8 @@ def test_views_are_corrected_by_their_own_windowed_ratios(hides_nothing):
     assert consensus.contradiction(consensus.value) < bound
 
 
-def test_views_are_as_they_are_if_the_estimate_is():
-    """Chance moves all views alike; where the estimate is not corrected, no other view is."""
+def test_the_observation_is_as_it_is_if_the_estimate_is():
+    """Its own windowed ratios would correct it, and so conceal that it hides something."""
     case = FAMILIES["key-and-door"].case("mid", 1000, 101)
     sample = sample_of(case.as_log(), case.target, 4000)
     consensus = find_consensus(sample, "new", case.gamma, thorough=False)

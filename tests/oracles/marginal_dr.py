@@ -30,19 +30,22 @@ def regularised(M, K, ridge, pooling):
     return M + ridge * (pooling * apart + alike) + jitter * np.eye(K * m)
 
 
-def fit(sample, target, encode, gamma, ridge, pooling, horizon=None, folds=5):
-    """Return q(s_0) [E], δ and w of each row [n, H] of one candidate, each fold by the others."""
+def fit(sample, target, encode, gamma, ridge, pooling, horizon=None, folds=5, to_all=False):
+    """Return q(s_0) [E], δ and w of each row [n, H] of one candidate, each fold by the others.
+
+    Or each ``to_all`` folds.
+    """
     K, E, n = sample.n_actions, len(sample.starts), len(sample.rewards)
     phi_row, next_row, begin = features(sample, target, encode, gamma)
     H = horizon or 1
     start, delta, ratio = np.zeros(E), np.zeros((n, H)), np.zeros((n, H))
     for fold in range(folds):
-        train = sample.folds[sample.episode] != fold
+        validation, own = sample.folds[sample.episode] == fold, sample.folds == fold
+        train = ~validation | to_all
         C = phi_row[train].T @ next_row[train]
         b = phi_row[train].T @ sample.rewards[train]
-        x = begin[sample.folds != fold].sum(axis=0)
+        x = begin[~own | to_all].sum(axis=0)
         M = regularised(phi_row[train].T @ phi_row[train], K, ridge, pooling)
-        validation, own = ~train, sample.folds == fold
         if horizon is None:
             theta, u = np.linalg.solve(M - C, b), np.linalg.solve((M - C).T, x)
             start[own] = begin[own] @ theta
@@ -68,6 +71,31 @@ def fit(sample, target, encode, gamma, ridge, pooling, horizon=None, folds=5):
             ratio[validation, t] = phi_row[validation] @ u
             nu = C.T @ u
     return start, delta, ratio
+
+
+def state_ratios(sample, target, encode, gamma, ridge, horizon=None, folds=5):
+    """Return w = ρ(a|s) ψ(s)ᵀu of each row [n, H], each fold by the others."""
+    psi, after, first = encode(sample.states), encode(sample.next_states), encode(sample.starts)
+    n, ratio = len(sample.rewards), np.zeros((len(sample.rewards), horizon or 1))
+    rho = np.zeros(n)
+    for t in range(n):
+        starts = sample.step[t] == 0
+        pi = sample.start_pi[target][sample.episode[t]] if starts else sample.next_pi[target][t - 1]
+        rho[t] = pi[sample.actions[t]] / sample.propensities[t]
+    for fold in range(folds):
+        train = [t for t in range(n) if sample.folds[sample.episode[t]] != fold]
+        M = regularised(sum(rho[t] * np.outer(psi[t], psi[t]) for t in train), 1, ridge, 1.0)
+        C = sum(rho[t] * gamma * sample.continues[t] * np.outer(psi[t], after[t]) for t in train)
+        nu = sum(first[e] for e in range(len(first)) if sample.folds[e] != fold)
+        validation = sorted({*range(n)} - {*train})
+        if horizon is None:
+            u = np.linalg.solve((M - C).T, nu)
+            ratio[validation, 0] = [rho[t] * psi[t] @ u for t in validation]
+        for h in range(horizon or 0):
+            u = np.linalg.solve(M, nu)
+            ratio[validation, h] = [rho[t] * psi[t] @ u for t in validation]
+            nu = C.T @ u
+    return ratio
 
 
 def predictions(sample, target, encode, gamma, ridge, pooling, horizon, goals, steps, folds=5):
@@ -123,21 +151,25 @@ def weigh(fits, owners, returns):
     return value, dispersion, list(zip(residuals, imbalances, p, d, strict=True))
 
 
-def weigh_views(fits, owners, own, episode, noise, possible, losses=None):
+def weigh_views(
+    fits, owners, own, episode, noise, possible, losses=None, final=None, only_duals=()
+):
     """Return all that weighing the candidates of a view gives, one pair of candidates at a time.
 
     As `weigh`, but ``fits`` are all primals, of which the last ``own`` are the duals, too. Values
     outside what is ``possible`` count as contradicted; ``losses`` [N, P] are those of predicting
-    backups, where some features are exact. ``episode`` is that of each row.
+    backups, where some features are exact. ``episode`` is that of each row. ``final`` are q(s_0)
+    and δ of fits to all folds, and ``only_duals`` are the numbers of those that are no primals.
     """
     N, E = len(fits), len(fits[0][0])
     duals = range(N - own, N)
     plug_in = [fits[i][0].mean() for i in range(N)]
     corrections = [[(fits[j][2] * fits[i][1]).sum() / E for j in duals] for i in range(N)]
     distances = [max(possible[0] - value, value - possible[1], 0.0) for value in plug_in]
-    plausible = [i for i in range(N) if distances[i] <= noise]
+    primals = [i for i in range(N) if i not in only_duals]
+    plausible = [i for i in primals if distances[i] <= noise]
     if len({owners[i] for i in plausible}) < 2:
-        plausible = list(range(N))
+        plausible = primals
     imbalances = []
     for j in range(own):
         medians = [
@@ -159,6 +191,7 @@ def weigh_views(fits, owners, own, episode, noise, possible, losses=None):
             more = [losses[i, g] - np.nanmin(losses[:, g]) for g in predicted]
             residuals[i] += 0.15 * max(1.0, mass) * np.sqrt(sum(more) / len(more))
     residuals = [max(residuals[i], distances[i]) for i in range(N)]
+    residuals = [residuals[i] if i in primals else np.inf for i in range(N)]
     p, d = weights(residuals, 4), weights(imbalances, 4)
     pairs = [(p[i] * d[j], plug_in[i] + corrections[i][j]) for i in range(N) for j in range(own)]
     value = sum(share * estimate for share, estimate in pairs)
@@ -166,6 +199,10 @@ def weigh_views(fits, owners, own, episode, noise, possible, losses=None):
     ratio = sum(d[j] * fits[k][2] for j, k in enumerate(duals))
     starts = sum(p[i] * fits[i][0] for i in range(N))
     scores = np.array([starts[e] + (delta * ratio)[episode == e].sum() for e in range(E)])
+    if final is not None:
+        delta = sum(p[i] * final[i][1] for i in range(N))
+        moved = sum(p[i] * final[i][0].mean() for i in range(N)) + (delta * ratio).sum() / E
+        scores, value = scores + (moved - value), moved
     return {
         "value": value,
         "error": np.sqrt(((scores - scores.mean()) ** 2).sum() / (E - 1) / E),

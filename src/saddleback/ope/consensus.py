@@ -49,7 +49,7 @@ from saddleback.ope.episode_sample import EpisodeSample
 from saddleback.ope.fold_sums import Rows
 from saddleback.ope.hidden_state import relative_loss, share_of_history
 from saddleback.ope.marginal_dr import POOLING, RIDGES, Fits, fit_basis
-from saddleback.ope.shared_candidates import FEW, shared_candidates
+from saddleback.ope.shared_candidates import shared_candidates
 from saddleback.ope.state_candidates import state_candidates
 from saddleback.ope.windowed_ratios import share_of_change, windowed_weights
 
@@ -248,10 +248,7 @@ def find_consensus(
         if sample.n_actions > 1:
             lam = LAMBDA if horizon is None and sample.step.any() else 0.0
             bases += shared_candidates(sample, target, limit, SHARED_WAVES[thorough], lam=lam)
-        few_points = any(one.is_exact and one.view.name == OBSERVATION for one in bases)
-        many_actions = limit // sample.n_actions < FEW
-        if (few_points or many_actions) and sample.action_ratios(target) is not None:
-            bases += state_candidates(bases)
+        bases += state_candidates(sample, target, bases)
         if given is not None:
             bases.insert(0, given_basis(given, sample))
     shared_rows = Rows.shared(sample, target, gamma)

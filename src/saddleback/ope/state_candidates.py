@@ -16,6 +16,10 @@ from typing import ClassVar
 
 from saddleback._typing import FloatArray
 from saddleback.ope.candidates import OBSERVATION, Basis, middle_of_each_kind
+from saddleback.ope.episode_sample import EpisodeSample
+
+MANY = 10
+"""Number of actions above which there are such candidates for any points."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,15 +34,22 @@ class StateBasis(Basis):
         return theta[:, None, :].repeat(n_actions, axis=1)
 
 
-def state_candidates(bases: Iterable[Basis]) -> list[StateBasis]:
-    """Return one of each kind of the features of the observation, for all actions together."""
-    chosen = middle_of_each_kind(
-        basis for basis in bases if basis.view.name == OBSERVATION and not basis.is_shared
-    )
+def state_candidates(
+    sample: EpisodeSample, target: str, bases: Iterable[Basis]
+) -> list[StateBasis]:
+    """Return one of each kind of the features of the observation, for all actions together.
+
+    Only where points are few or actions many: elsewhere they err more than others. There are none
+    without propensities.
+    """
+    observed = [one for one in bases if one.view.name == OBSERVATION and not one.is_shared]
+    helps = sample.n_actions > MANY or any(one.is_exact for one in observed)
+    if sample.n_actions == 1 or not helps or sample.action_ratios(target) is None:
+        return []
     return [
         StateBasis(
-            f"weighted {basis.name}", basis.view, basis.encode, is_smooth=basis.is_smooth,
-            is_exact=basis.is_exact,
+            f"weighted {one.name}", one.view, one.encode, is_smooth=one.is_smooth,
+            is_exact=one.is_exact,
         )
-        for basis in chosen
+        for one in middle_of_each_kind(observed)
     ]  # fmt: skip
