@@ -82,7 +82,7 @@ class Weighed:
         """Assert that the package and the oracle agree; return both results."""
         triples, numbers, _ = self.flat()
         duals = self.parts[len(self.parts) - self.own :]
-        actual, delta, ratio = module._weigh(self.parts, duals, self.sample, noise, possible)
+        actual, mean = module._weigh(self.parts, duals, self.sample, noise, possible)
         count = sum(len(fits.start) for _, fits in duals)
         final = [pair for _, fits in self.parts for pair in zip(*fits.final, strict=True)]
         only_duals = [i for i, k in enumerate(numbers) if self.parts[k][0].is_weighted]
@@ -97,8 +97,8 @@ class Weighed:
             for one in actual.candidates
         ]
         np.testing.assert_allclose(rows, expected["candidates"], rtol=1e-9)
-        np.testing.assert_allclose(delta, expected["delta"], rtol=1e-9)
-        np.testing.assert_allclose(ratio, expected["ratio"], rtol=1e-9)
+        for name in ("delta", "final_delta", "ratio"):
+            np.testing.assert_allclose(getattr(mean, name), expected[name], rtol=1e-9)
         named = [(basis.name, *penalty) for basis, fits in duals for penalty in fits.penalties]
         assert [(one.basis, one.pooling, one.ridge) for one in actual.candidates] == named
         assert {one.view for one in actual.candidates} == {duals[0][0].view.name} == {actual.view}
@@ -382,7 +382,7 @@ class Parts:
         self.sample = sample_of(columns([3, 2] * 8, "terminated"))
         self.n, self.calls = len(self.sample.rewards), {}
         rng = np.random.default_rng(0)
-        self.delta, self.ratio = rng.normal(2.0, 1.0, size=(2, 6, self.n, 1))
+        self.delta, self.ratio, self.final_delta = rng.normal(2.0, 1.0, size=(3, 6, self.n, 1))
         self.results = []
 
         def weigh(primals, duals, **_):
@@ -393,7 +393,7 @@ class Parts:
             scores = value + np.linspace(-1.0, 1.0, 16) * (k + 1)
             one = estimate_of(view=own, value=value, scores=scores, dispersion=0.25 + k)
             self.results.append((seen, own, one))
-            return one, self.delta[k], self.ratio[k]
+            return one, module.Means(self.delta[k], self.final_delta[k], self.ratio[k])
 
         def hidden(*arguments):
             self.calls["hidden"] = arguments
@@ -428,6 +428,11 @@ class Parts:
         for row, episode in enumerate(self.sample.episode):
             sums[episode] += (weight[row] * delta[row]).sum()
         return sums
+
+    def changes(self, k, weight):
+        """Return Σ w δ of each episode around the mean of the final δ."""
+        sums = self.by_episode(self.delta[k], weight)
+        return sums - sums.mean() + self.by_episode(self.final_delta[k], weight).mean()
 
 
 def test_every_view_is_heard_with_and_without_the_observation(monkeypatch):
@@ -469,9 +474,7 @@ def test_part_of_the_estimate_may_be_that_of_the_history(monkeypatch):
     assert (consensus.view, consensus.share) == (HISTORY, 0.25)
     assert consensus.opinions.keys() == {OBSERVATION, STEP}
     scores = 0.25 * history.scores + 0.75 * observation.scores
-    by_history, by_observation = (
-        parts.by_episode(parts.delta[k], 0.5 * parts.ratio[k] + 0.5) for k in (4, 0)
-    )
+    by_history, by_observation = (parts.changes(k, 0.5 * parts.ratio[k] + 0.5) for k in (4, 0))
     changes = 0.25 * by_history + 0.75 * by_observation
     change = changes.mean()
     share = share_of_change(change, changes.std(ddof=1) / 4)
@@ -520,8 +523,9 @@ def test_features_by_hand_are_not_replaced_by_the_history(monkeypatch):
     weigh = module._weigh
     monkeypatch.setattr(
         module, "_weigh",
-        lambda primals, duals, **options: (estimate_of(view=GIVEN), parts.delta[5], parts.ratio[5])
-        if duals[0][0].view.name == GIVEN else weigh(primals, duals, **options),
+        lambda primals, duals, **options: (
+            estimate_of(view=GIVEN), module.Means(parts.delta[5], parts.delta[5], parts.ratio[5])
+        ) if duals[0][0].view.name == GIVEN else weigh(primals, duals, **options),
     )  # fmt: skip
     consensus = parts.find()
     assert consensus.view == GIVEN
@@ -534,7 +538,7 @@ def test_every_view_is_corrected_by_its_own_windowed_ratios(monkeypatch):
     parts = Parts(monkeypatch, share=0.0, windows=windows)
     consensus = parts.find()
     steps = windows[:, None]
-    changes = [parts.by_episode(parts.delta[k], steps) for k in range(5)]
+    changes = [parts.changes(k, steps) for k in range(5)]
     for k, ratio in enumerate(parts.calls["ratios"]):
         assert np.array_equal(ratio, parts.ratio[[0, 2, 4, 1, 3][k], :, 0])
     error = changes[0].std(ddof=1) / 4
@@ -561,13 +565,32 @@ def test_the_observation_is_corrected_as_far_as_the_history_that_leads(monkeypat
     parts = Parts(monkeypatch, share=1.0, windows=windows)
     consensus = parts.find()
     assert consensus.view == HISTORY
-    change, by_observation = (
-        parts.by_episode(parts.delta[k], windows[:, None]).mean() for k in (4, 0)
-    )
+    change, by_observation = (parts.changes(k, windows[:, None]).mean() for k in (4, 0))
     share = share_of_change(*consensus.windowed)
     assert consensus.windowed[0] == pytest.approx(change)
     assert 0.1 < share < 1.0
     assert consensus.opinions[OBSERVATION] == pytest.approx(11.0 + share * by_observation)
+
+
+def test_the_observation_is_corrected_by_its_own_beside_features_by_hand(monkeypatch):
+    windows = np.linspace(0.5, 2.0, 40)
+    parts = Parts(monkeypatch, windows=windows)
+    weigh = module._weigh
+
+    def given_first(primals, duals, **options):
+        if duals[0][0].view.name != GIVEN:
+            return weigh(primals, duals, **options)
+        return estimate_of(view=GIVEN), module.Means(*np.zeros((2, parts.n, 1)), parts.ratio[5])
+
+    monkeypatch.setattr(module, "_weigh", given_first)
+    given = [replace(one, view=replace(one.view, name=GIVEN)) for one in parts.bases[:2]]
+    parts.bases = given + parts.bases
+    consensus = parts.find()
+    assert (consensus.view, consensus.windowed, consensus.is_windowed) == (GIVEN, (0.0, 0.0), False)
+    own = parts.changes(0, windows[:, None])
+    share = share_of_change(own.mean(), own.std(ddof=1) / 4)
+    assert share > 0.1
+    assert consensus.opinions[OBSERVATION] == pytest.approx(11.0 + share * own.mean())
 
 
 def test_a_horizon_has_no_windowed_ratios(monkeypatch):
@@ -584,7 +607,9 @@ def test_features_by_hand_come_first(monkeypatch):
     monkeypatch.setattr(module, "shared_candidates", lambda *_, **__: [])
     seen = []
     monkeypatch.setattr(module, "_weigh", lambda primals, duals, **_: (
-        seen.append(duals[0][0].view.name), (estimate_of(), parts.delta[0], parts.ratio[0]),
+        seen.append(duals[0][0].view.name), (
+            estimate_of(), module.Means(parts.delta[0], parts.delta[0], parts.ratio[0])
+        ),
     )[1])  # fmt: skip
     parts.find(bases=None, given=Monomials(Scaling.of(parts.sample.states), 1))
     assert seen == [GIVEN, OBSERVATION]

@@ -207,6 +207,12 @@ def test_numbers_whose_products_overflow_are_left_out():
     for name in ("start", "delta", "ratio", "theta", "loss", "following"):
         np.testing.assert_array_equal(getattr(kept, name), getattr(fits, name)[[0, 1, 7]])
     assert kept.finite() is kept
+    full = 0.5 * fits.start, 0.5 * fits.delta
+    full[0][0], full[1][7] = np.nan, 1.01 * limit
+    (last,) = replace(fits, full=full).finite().penalties
+    assert last == kept.penalties[1]
+    for actual, part in zip(replace(fits, full=full).finite().final, full, strict=True):
+        assert np.array_equal(actual, part[[1]])
 
 
 class SmoothBasis:

@@ -87,6 +87,12 @@ def test_they_are_for_few_points_or_many_actions(sample):
         assert len(state_candidates(several, "new", [exact])) == (K > 1)
 
 
+def test_single_decisions_have_none(sample):
+    """Their Marginal DR is the estimate that needs no propensities."""
+    once = replace(sample, step=np.zeros_like(sample.step))
+    assert state_candidates(once, "new", [linear(sample, is_exact=True)]) == []
+
+
 def test_there_is_one_of_each_kind(sample):
     bases = list(candidates(sample, (8, 16), 30))
     observed = [basis for basis in bases if basis.view.name == "observation"]
@@ -101,8 +107,9 @@ def test_there_is_one_of_each_kind(sample):
     assert [one.is_smooth for one in chosen] == ["Fourier" in name for name in names]
 
 
+@pytest.mark.slow
 def test_propensities_help_where_points_are_few():
-    """Estimated by counts, and the rare actions of a gridworld in few episodes."""
+    """In 64 episodes of a gridworld many actions of a cell are rare, even if μ is near π."""
     errors = {}
     for seed in range(3):
         case = FAMILIES["gridworld"].case("near", seed, 64)

@@ -197,8 +197,8 @@ def test_views_are_corrected_by_their_own_windowed_ratios(hides_nothing):
     assert consensus.contradiction(consensus.value) < bound
 
 
-def test_the_observation_is_as_it_is_if_the_estimate_is():
-    """Its own windowed ratios would correct it, and so conceal that it hides something."""
+def test_windowed_ratios_do_not_conceal_what_the_observation_hides():
+    """They would correct the observation, but not the history, which leads and needs no change."""
     case = FAMILIES["key-and-door"].case("mid", 1000, 101)
     sample = sample_of(case.as_log(), case.target, 4000)
     consensus = find_consensus(sample, "new", case.gamma, thorough=False)

@@ -199,9 +199,10 @@ def weigh_views(
     ratio = sum(d[j] * fits[k][2] for j, k in enumerate(duals))
     starts = sum(p[i] * fits[i][0] for i in range(N))
     scores = np.array([starts[e] + (delta * ratio)[episode == e].sum() for e in range(E)])
+    final_delta = delta
     if final is not None:
-        delta = sum(p[i] * final[i][1] for i in range(N))
-        moved = sum(p[i] * final[i][0].mean() for i in range(N)) + (delta * ratio).sum() / E
+        final_delta = sum(p[i] * final[i][1] for i in range(N))
+        moved = sum(p[i] * final[i][0].mean() for i in range(N)) + (final_delta * ratio).sum() / E
         scores, value = scores + (moved - value), moved
     return {
         "value": value,
@@ -215,5 +216,6 @@ def weigh_views(
         ],
         "primal": p,
         "delta": delta,
+        "final_delta": final_delta,
         "ratio": ratio,
     }

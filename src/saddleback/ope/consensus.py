@@ -10,9 +10,9 @@ imbalance. Candidates that also see the step, or the history of an episode, do n
 their duals make of all primals tells whether the observation hides something: if so, primals of the
 observation have large residuals there. If the history finds a significant residual of the estimate,
 or predicts backups clearly better, its estimate replaces it, or part of it (``hidden_state``). So
-does the estimate by windowed ratios, which use the logged propensities. Views that see more than
-the observation are corrected by their own; the observation is as the estimate is, so that what it
-hides remains to be seen.
+does the estimate by windowed ratios, which use the logged propensities. Other views are corrected
+by their own. Only if the history leads, the observation gets the share that the history has, so
+that what it hides stays visible.
 
 Weights and errors come from fits to other folds. Where each point has a feature of its own, the
 estimate is then that of fits to all folds with the same weights: rare points are in few episodes,
@@ -222,6 +222,15 @@ class Consensus:
         }  # fmt: skip
 
 
+@dataclass(frozen=True, eq=False)
+class Means:
+    """Weighted means of the candidates of a view, [n, H]: δ of the cross-fits and final, and w."""
+
+    delta: FloatArray
+    final_delta: FloatArray
+    ratio: FloatArray
+
+
 def find_consensus(
     sample: EpisodeSample,
     target: str,
@@ -310,7 +319,7 @@ def find_consensus(
             np.concatenate([fits.loss for _, fits in by_view[view]])
             for view in (HISTORY, OBSERVATION)
         )
-        residuals = _corrections(parts[OBSERVATION][1], parts[HISTORY][2], sample)
+        residuals = _corrections(parts[OBSERVATION][1].delta, parts[HISTORY][1].ratio, sample)
         by_history = parts[HISTORY][0]
         share = share_of_history(
             residuals, parts[OBSERVATION][0].scores, by_history.scores, by_history.dispersion,
@@ -322,25 +331,32 @@ def find_consensus(
             mixed = by_history.mixed(parts[OBSERVATION][0], share)
             parts[HISTORY] = mixed, *parts[HISTORY][1:]
 
-    def changes(delta: FloatArray, ratio: FloatArray) -> FloatArray | None:
-        weights = windowed_weights(sample, target, gamma, ratio[:, 0])
-        return None if weights is None else _corrections(delta, weights[:, None] - ratio, sample)
+    def changes(mean: Means) -> FloatArray | None:
+        """Return what windowed ratios change in each episode, around that of the final δ."""
+        weights = windowed_weights(sample, target, gamma, mean.ratio[:, 0])
+        if weights is None:
+            return None
+        other = weights[:, None] - mean.ratio
+        by_episode = _corrections(mean.delta, other, sample)
+        final = _corrections(mean.final_delta, other, sample)
+        by_episode += final.mean() - by_episode.mean()
+        return by_episode
 
-    estimate, *means = parts.pop(main)
-    by_episode = changes(*means) if horizon is None else None
+    estimate, mean = parts.pop(main)
+    by_episode = changes(mean) if horizon is None else None
     if by_episode is not None and estimate.share < 1.0:
-        rest = changes(*parts[OBSERVATION][1:])
+        rest = changes(parts[OBSERVATION][1])
         by_episode = (
             None if rest is None else estimate.share * by_episode + (1.0 - estimate.share) * rest
         )
     if by_episode is not None:
         estimate = estimate.changed(by_episode)
 
-    def value(view: str, other: Consensus, delta: FloatArray, ratio: FloatArray) -> float:
-        own = changes(delta, ratio) if estimate.windowed is not None else None
+    def value(view: str, other: Consensus, mean: Means) -> float:
+        own = None if estimate.windowed is None else changes(mean)
         if own is None or estimate.windowed is None:
             return other.value
-        if view == OBSERVATION:  # what it hides is to be seen, unless the estimate has it, too
+        if (estimate.view, view) == (HISTORY, OBSERVATION):  # what it hides must stay visible
             return other.value + share_of_change(*estimate.windowed) * float(own.mean())
         return other.changed(own).value
 
@@ -359,8 +375,8 @@ def _weigh(
     sample: EpisodeSample,
     noise: float,
     possible: tuple[float, float],
-) -> tuple[Consensus, FloatArray, FloatArray]:
-    """Weigh the candidates of one view; return also δ and w of their weighted means, [n, H].
+) -> tuple[Consensus, Means]:
+    """Weigh the candidates of one view; return also their weighted means.
 
     ``primals`` are those of the observation, too, and end with those of the view. ``possible`` is
     the range of values.
@@ -397,11 +413,11 @@ def _weigh(
     mean_ratio = _mean(dual, [fits.ratio for _, fits in duals])
     plug_in = primal @ start
     scores = plug_in + _corrections(mean_delta, mean_ratio, sample)
+    final_delta = mean_delta
     if any(fits.full is not None for _, fits in primals):  # the same scores around another mean
-        final_start, final_delta = zip(*(fits.final for _, fits in primals), strict=True)
-        mean_delta = _mean(primal, final_delta)
-        final = primal @ np.concatenate(final_start)
-        final += _corrections(mean_delta, mean_ratio, sample)
+        starts, deltas = zip(*(fits.final for _, fits in primals), strict=True)
+        final_delta = _mean(primal, deltas)
+        final = primal @ np.concatenate(starts) + _corrections(final_delta, mean_ratio, sample)
         scores += final.mean() - scores.mean()
     value = float(scores.mean())
     own = slice(len(labels) - len(dual), None)
@@ -424,7 +440,7 @@ def _weigh(
         ),
         q=_weighted_q([basis for basis, *_ in labels], primal, thetas, sample),
     )
-    return consensus, mean_delta, mean_ratio
+    return consensus, Means(mean_delta, final_delta, mean_ratio)
 
 
 def _products(delta: FloatArray, ratio: FloatArray) -> FloatArray:

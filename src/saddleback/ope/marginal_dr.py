@@ -70,8 +70,8 @@ class Fits:
     loss: FloatArray
     # γ times the next values under π at the steps that are kept, [R, n, steps].
     following: FloatArray
-    # `start` and `delta` of θ fitted to all folds, for features of which each distinct point has
-    # its own: these TD errors are orthogonal to any w of point and action, but for the ridge.
+    # `start` and `delta` of θ fitted to all folds, where each distinct point has its own feature.
+    # Without a ridge, these TD errors are orthogonal to any w(s, a) that is the same in all folds.
     full: tuple[FloatArray, FloatArray] | None = None
 
     @property

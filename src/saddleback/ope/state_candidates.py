@@ -40,11 +40,12 @@ def state_candidates(
     """Return one of each kind of the features of the observation, for all actions together.
 
     Only where points are few or actions many: elsewhere they err more than others. There are none
-    without propensities.
+    without propensities, nor for single decisions, whose estimate without propensities is wanted.
     """
     observed = [one for one in bases if one.view.name == OBSERVATION and not one.is_shared]
     helps = sample.n_actions > MANY or any(one.is_exact for one in observed)
-    if sample.n_actions == 1 or not helps or sample.action_ratios(target) is None:
+    helps &= sample.n_actions > 1 and bool(sample.step.any())
+    if not helps or sample.action_ratios(target) is None:
         return []
     return [
         StateBasis(

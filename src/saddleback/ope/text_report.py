@@ -340,9 +340,14 @@ def _diagnostics(plain: dict[str, Any], verdict: dict[str, Any], width: int) -> 
 
 
 def weights_by_basis(consensus: dict[str, Any]) -> dict[tuple[str, str], float]:
-    """Return the weights of all bases as primals, by view and name, largest first."""
+    """Return the weights of all bases as primals, by view and name, largest first.
+
+    Those without a residual are only duals.
+    """
     weights: dict[tuple[str, str], float] = {}
     for candidate in consensus["candidates"]:
+        if candidate["residual"] is None:
+            continue
         key = candidate["view"], candidate["basis"]
         weights[key] = weights.get(key, 0.0) + (candidate["primal"] or 0.0)
     return dict(sorted(weights.items(), key=lambda item: (item[0][0] in OTHER_VIEWS, -item[1])))
