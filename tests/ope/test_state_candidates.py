@@ -114,12 +114,12 @@ def test_propensities_help_where_points_are_few():
     for seed in range(3):
         case = FAMILIES["gridworld"].case("near", seed, 64)
         sample = sample_of(case.as_log(), case.target, horizon=case.horizon)
-        unknown = replace(sample, propensities=np.full(len(sample.rewards), np.nan))
-        for kind, one in (("known", sample), ("unknown", unknown)):
-            found = find_consensus(one, "new", case.gamma, case.horizon, thorough=False)
-            errors.setdefault(kind, []).append((found.value - case.truth) / case.spread)
-            weighted = [c for c in found.candidates if c.basis.startswith("weighted")]
-            assert {c.ridge for c in weighted} == ({*RIDGES[1:]} if kind == "known" else set())
-    known, unknown = (np.sqrt(np.mean(np.square(errors[kind]))) for kind in ("known", "unknown"))
-    assert known < 0.06
-    assert known < unknown
+        without = replace(sample, propensities=np.full(len(sample.rewards), np.nan))
+        for kind, one in (("with", sample), ("without", without)):
+            consensus = find_consensus(one, "new", case.gamma, case.horizon, thorough=False)
+            errors.setdefault(kind, []).append((consensus.value - case.truth) / case.spread)
+            ridges = {c.ridge for c in consensus.candidates if c.basis.startswith("weighted")}
+            assert ridges == ({*RIDGES[1:]} if kind == "with" else set())
+    rmse = {kind: np.sqrt(np.mean(np.square(errors[kind]))) for kind in errors}
+    assert rmse["with"] < 0.06
+    assert rmse["with"] < rmse["without"]

@@ -314,7 +314,7 @@ def estimate_of(method, value, low, high, estimand="V^π", ess=None, note="ok", 
 def consensus_of(*candidates, **more):
     names = ("view", "basis", "primal", "value")
     return {
-        "candidates": [dict(zip(names, one, strict=True)) for one in candidates],
+        "candidates": [dict(zip(names, one, strict=True), residual=0.5) for one in candidates],
         "dispersion": 0.25, "opinions": {}, "imbalance": 0.125,
     } | more  # fmt: skip
 
@@ -567,6 +567,15 @@ def test_candidates_are_listed_by_weight():
         ("observation", "just", 0.05, 1.0), ("observation", "below", 0.0499, 1.0),
         ("observation", "most", 0.9, 1.0), ("history", "past", 1.0, 1.0),
     )  # fmt: skip
+    dual = {
+        "view": "observation",
+        "basis": "weighted",
+        "primal": 0.0,
+        "value": 1.0,
+        "residual": None,
+    }
+    only_dual = few | {"candidates": [*few["candidates"], dual]}
+    assert not any("weighted" in line for line in shown(changed({"consensus": only_dual})))
     assert "  candidates: 4, most weight on most 90%, just 5%; they differ by 0.25 (SD)." in shown(
         changed({"consensus": few})
     )
